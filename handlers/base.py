@@ -217,7 +217,7 @@ class TaskHandler(ABC, Generic[Item]):
         if actual not in options["devices"]:  # TorchServe falls back silently
             wanted = ", ".join(options["devices"])
             raise RuntimeError(
-                f"the map puts this model on {wanted}, TorchServe on {actual}"
+                f"the map assigns this model to {wanted}, TorchServe to {actual}"
             )
         self.start(ModelConfig(Path(options["model_path"]), gpu, options))
 
@@ -274,14 +274,14 @@ class TaskHandler(ABC, Generic[Item]):
         """Return an error if the row was cancelled, or would miss its deadline even if this
         batch took no longer than the shortest recent one."""
         if not self._cancelled.is_wanted(row.number):
-            return TaskError(HTTPStatus.GONE, "not-wanted", "Nobody waits for the row.")
+            return TaskError(HTTPStatus.GONE, "not-wanted", "Nobody awaits this row.")
         needed_s = min(self._recent_s, default=0.0)
         if time.monotonic() + needed_s <= row.deadline:
             return None
         return TaskError(
             HTTPStatus.GATEWAY_TIMEOUT,
             "deadline",
-            "The deadline passed while the row was queued, or comes too soon.",
+            "The deadline passed while the row was queued, or is too close.",
         )
 
     def _preprocess(self, row: Row) -> Item | TaskError:
@@ -301,10 +301,10 @@ class TaskHandler(ABC, Generic[Item]):
         try:
             outcome = self.infer(items, deadline)
             if len(outcome.results) != len(items):
-                raise RuntimeError("not one result per row")
+                raise RuntimeError("expected one result per row")
         except DeviceFault as error:
             first_line = str(error).partition("\n")[0]
-            log.critical("the device failed, this worker ends: %s", first_line)
+            log.critical("the device failed, this worker exits: %s", first_line)
             os._exit(1)  # TorchServe starts another worker only after this one exits
         except Exception as error:
             log.error(

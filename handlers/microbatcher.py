@@ -83,9 +83,9 @@ class MicroBatcher(Generic[Item, Result]):
         entry: _Entry[Item, Result] = _Entry(item)
         with self._changed:
             if self._is_closed:
-                raise Closed("this batcher takes no items any more")
+                raise Closed("this batcher no longer accepts items")
             if len(self._waiting) >= self._queue_size:
-                raise QueueFull(f"{self._queue_size} items wait already")
+                raise QueueFull(f"{self._queue_size} items are already waiting")
             self._waiting.append(entry)
             # Only one thread waits: for the first item of a batch, then for the last.
             if len(self._waiting) in (1, self._batch_size):

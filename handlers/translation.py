@@ -96,7 +96,7 @@ class TranslationHandler(TaskHandler[Sentence]):
         return TaskError(
             HTTPStatus.UNPROCESSABLE_ENTITY,
             "text-too-long",
-            f"src_text has {tokens} tokens, this model takes {limit}: send less at once.",
+            f"src_text has {tokens} tokens, this model accepts {limit}: send less at once.",
             tokens=tokens,
             limit=limit,
         )

@@ -63,7 +63,7 @@ def check_directory(directory: Path, task: str) -> None:
     missing = missing_files(list_files(directory), task, directory)
     if missing:
         raise ModelError(
-            f"{directory} is no model for {task}: it lacks {', '.join(missing)}"
+            f"{directory} is not a model for {task}: it lacks {', '.join(missing)}"
         )
     if task == TRANSLATION:
         return  # `missing_files` has identified its family
@@ -193,7 +193,7 @@ def compare_files(
         elif size != wanted["size"]:
             yield name, f"has {size} bytes, not {wanted['size']}"
         elif digests and digests.read(path) != wanted["sha256"]:
-            yield name, "has other content"
+            yield name, "has different content"
 
 
 def find_damage(out: Path, digests: Digests | None = None) -> str:

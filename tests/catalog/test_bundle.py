@@ -115,9 +115,11 @@ def test_a_damaged_model_is_named_and_mended_by_its_bundle(packed, tmp_path):
     (translation, _) = load(bundle.unpack(packed, tmp_path), tmp_path)
     path = translation.directory / CONVERTED / "int8" / "model.bin"
     path.write_bytes(bytes(path.stat().st_size))
-    with pytest.raises(ModelError, match="other content.: start from its bundle again"):
+    with pytest.raises(
+        ModelError, match="different content.: run `make up BUNDLE=…` again"
+    ):
         checkpoint.prepare(translation.models[0], tmp_path, Digests())
-    assert f"{path} has other content" in translation.list_damage(Digests())
+    assert f"{path} has different content" in translation.list_damage(Digests())
     bundle.unpack(packed, tmp_path)
     assert not list(translation.list_damage(Digests()))
 
@@ -160,7 +162,7 @@ def write_bundle(path: Path, *, files=None, members=None, link: bytes = b"") -> 
         ({"link": tarfile.SYMTYPE}, "config.json is no file"),
         ({"link": tarfile.LNKTYPE}, "config.json is no file"),
         ({"link": tarfile.FIFOTYPE}, "config.json is no file"),
-        ({"members": {CONFIG: b'{"a": 2}'}}, "b/config.json has other content"),
+        ({"members": {CONFIG: b'{"a": 2}'}}, "b/config.json has different content"),
         ({"members": {CONFIG: MODEL * 2}}, "b/config.json has 16 bytes, not 8"),
         ({"members": {"hub/a/b/x": b""}}, "b/x is not in its record"),
         ({"files": {"x": {"size": 1, "sha256": "0"}}}, "b/x is missing"),

@@ -164,7 +164,7 @@ def test_a_file_that_arrives_damaged_is_thrown_away(shelf: Shelf, file: str):
 @pytest.mark.parametrize(
     ("file", "content", "fault"),
     [
-        ("vocab.json", "[]", "has other content"),
+        ("vocab.json", "[]", "has different content"),
         (WEIGHTS, "weights", "has 7 bytes, not 7000"),
         (WEIGHTS, None, "is missing"),
     ],

@@ -181,7 +181,7 @@ def test_up_converts_a_damaged_model_anew(small, cache, up):
     content[len(content) // 2] ^= 1
     weights.write_bytes(content)
     said = up()
-    assert "is damaged (model.bin has other content): the model is converted" in said
+    assert "is damaged (model.bin has different content): converting the model" in said
     content[len(content) // 2] ^= 1
     assert weights.read_bytes() == content
     assert translate(small) == 200

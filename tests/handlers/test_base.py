@@ -163,7 +163,7 @@ def test_a_device_that_fails_ends_the_worker(doubling, caplog, monkeypatch):
         ask(doubling, [b"1", b"999"])
     assert doubling.batches == [[1, 999]]
     assert caplog.messages == [
-        "the device failed, this worker ends: CUDA error: an illegal address"
+        "the device failed, this worker exits: CUDA error: an illegal address"
     ]
 
 
@@ -237,9 +237,9 @@ def test_a_handler_is_set_up_on_the_maps_device(doubling, device, gpu):
 @pytest.mark.parametrize(
     ("device", "gpu", "says"),
     [
-        pytest.param("0", None, "on 0, TorchServe on cpu", id="fell to the CPU"),
-        pytest.param("1,2", 0, "on 1, 2, TorchServe on 0", id="another GPU"),
-        pytest.param("cpu", 0, "on cpu, TorchServe on 0", id="GPU unasked"),
+        pytest.param("0", None, "to 0, TorchServe to cpu", id="fell to the CPU"),
+        pytest.param("1,2", 0, "to 1, 2, TorchServe to 0", id="another GPU"),
+        pytest.param("cpu", 0, "to cpu, TorchServe to 0", id="GPU unasked"),
     ],
 )
 def test_a_handler_refuses_to_start_on_another_device(doubling, device, gpu, says):

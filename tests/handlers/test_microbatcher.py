@@ -171,7 +171,7 @@ def test_more_than_the_queue_holds_is_refused_and_who_has_gone_is_not_run(gate: 
         for _ in range(2):
             with pytest.raises(TimeoutError):
                 batcher.ask("gone", 0)
-        with pytest.raises(QueueFull, match="2 items wait"):
+        with pytest.raises(QueueFull, match="2 items are already waiting"):
             batcher.ask("refused", LIMIT_S)
         gate.open.set()
         assert first.result(LIMIT_S) == "first"

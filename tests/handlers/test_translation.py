@@ -51,7 +51,7 @@ MALFORMED: dict[str, tuple[Any, int, str]] = {
     "beam a fraction": (body(beam_size=2.0), 422, "expected a whole number"),
     "beam a boolean": (body(beam_size=True), 422, "expected a whole number"),
     "too many alternatives": (body(alternatives=6), 422, "from 0 to 5"),
-    "text too long": (body(TOO_LONG), 422, "has 11 tokens, this model takes 10"),
+    "text too long": (body(TOO_LONG), 422, "has 11 tokens, this model accepts 10"),
 }
 
 

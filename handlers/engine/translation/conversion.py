@@ -78,7 +78,7 @@ def convert(
     check_directory(directory, "translation")
     out = converted_path(directory, cache, compute_type)
     if out.is_relative_to(directory) and (fault := find_damage(out, digests)):
-        raise ModelError(f"{out} is damaged ({fault}): start from its bundle again")
+        raise ModelError(f"{out} is damaged ({fault}): run `make up BUNDLE=…` again")
 
     def write(part: Path) -> None:
         _make_converter(directory).convert(str(part), quantization=compute_type)
@@ -134,7 +134,7 @@ def _make_directory(
         fault = find_damage(out, digests)
         if not fault:
             return
-        log.warning("%s is damaged (%s): the model is converted anew", out, fault)
+        log.warning("%s is damaged (%s): converting the model again", out, fault)
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out.parent, prefix="converting-") as folder:
         part = Path(folder) / "model"

@@ -36,7 +36,7 @@ class CTranslate2Engine:
         fault = find_damage(directory)
         if fault:
             raise ModelError(
-                f"{directory} is damaged ({fault}); `make up` converts the model anew"
+                f"{directory} is damaged ({fault}); `make up` converts the model again"
             )
         self.tokenizer = find_family(directory).load_tokenizer(directory)
         self.max_tokens: int = read_settings(directory)["max_tokens"]

@@ -99,12 +99,12 @@ def _read_file(
         raise
     except Image.DecompressionBombError as error:
         raise ImageError(
-            f"expected at most {max_pixels} pixels, found an image of many more"
+            f"expected at most {max_pixels} pixels, found an image with many more"
         ) from error
     except Exception as error:
         # Pillow's readers raise all kinds of errors on bad bytes.
         raise ImageError(
-            f"expected a whole {reader.format} file, found a damaged one"
+            f"expected an intact {reader.format} file, found a damaged one"
         ) from error
 
 
@@ -125,11 +125,11 @@ def _check_size(width: int, height: int, max_pixels: int) -> None:
     if width * height > max_pixels:
         raise ImageError(
             f"expected at most {max_pixels} pixels, found {width} x {height}, "
-            f"which are {width * height}"
+            f"which is {width * height}"
         )
     if max(width, height) > MAX_ASPECT * min(width, height):
         raise ImageError(
-            f"expected no side over {MAX_ASPECT} times as long as the other, found "
+            f"expected no side more than {MAX_ASPECT} times as long as the other, found "
             f"{width} x {height}"
         )
 

@@ -79,7 +79,7 @@ def list_side(directory: Path, side: str) -> tuple[str, ...]:
     known = tuple(tag for tag in tags if tag)
     if not known:
         raise ModelError(
-            f"{file}: {side}_lang is {code!r}, which is no language: list those that it "
+            f"{file}: {side}_lang is {code!r}, which is not a language: list those that it "
             f"stands for in {SETTINGS_FILE}, under {side}s"
         )
     return known

@@ -141,7 +141,7 @@ def flip_a_byte(path: Path) -> None:
     ("file", "damage", "said"),
     [
         pytest.param("model.bin", cut_short, "model.bin has", id="cut short"),
-        pytest.param("model.bin", flip_a_byte, "model.bin has other", id="a byte"),
+        pytest.param("model.bin", flip_a_byte, "model.bin has different", id="a byte"),
         pytest.param("vocab.json", Path.unlink, "vocab.json is missing", id="a file"),
         pytest.param("complete.json", cut_short, "cannot be read", id="half a marker"),
     ],

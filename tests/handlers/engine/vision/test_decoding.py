@@ -54,11 +54,11 @@ WRONG_ARRAYS = {
     "floats": (write_npy(FRAMES / 255), "found an array of float64"),
     "too large": (
         write_npy(np.zeros((101, 100, 3), np.uint8)),
-        "expected at most 10000 pixels, found 100 x 101, which are 10100",
+        "expected at most 10000 pixels, found 100 x 101, which is 10100",
     ),
     "too narrow": (
         write_npy(np.zeros((MAX_ASPECT + 1, 1, 3), np.uint8)),
-        "expected no side over 100 times as long as the other, found 1 x 101",
+        "expected no side more than 100 times as long as the other, found 1 x 101",
     ),
     "a byte missing": (
         write_npy(FRAMES)[:-1],
@@ -137,7 +137,7 @@ def test_a_truncated_file_is_refused(format: str, share: float):
     noise = np.random.default_rng(0).integers(0, 256, (40, 40, 3), np.uint8)
     data = write_image(noise, format)
     with pytest.raises(
-        ImageError, match=f"expected a whole {format} file, found a dam"
+        ImageError, match=f"expected an intact {format} file, found a dam"
     ):
         read(data[: int(len(data) * share)])
 
