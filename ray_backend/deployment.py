@@ -146,7 +146,7 @@ class Dashboard:
             return shape.validate_python(content)
         except (ValueError, LookupError, TypeError) as error:
             raise DashboardError(
-                f"{self._url}{path} is not understood: {text[:_QUOTED]}"
+                f"Unexpected answer from {self._url}{path}: {text[:_QUOTED]}"
             ) from error
 
     def _call(self, method: str, path: str, **options: Any) -> requests.Response:
@@ -168,7 +168,7 @@ class Dashboard:
             ) from error
         if response.status_code in _REFUSED:
             raise DashboardError(
-                f"Ray's dashboard at {self._url} does not know the token in "
+                f"Ray's dashboard at {self._url} rejects the token in "
                 f"{self._token_file}: copy the file from the head."
             )
         if not response.ok:
@@ -251,7 +251,7 @@ def explain_unplaced(
         most = model.deployment_config.get("max_replicas_per_node")
         placed = Counter(each.node_ip for each in model.replicas if each.node_ip)
         full = [node_ip for node_ip, count in placed.items() if most and count >= most]
-        why = f" max_replicas_per_machine is {most}, and as many are on {', '.join(full)}."
+        why = f" max_replicas_per_machine is {most}, reached on {', '.join(full)}."
         lines.append(
             f"{name}: {model.unplaced} of {model.wanted} replicas cannot be placed. "
             f"{explain_needs(model.needs, machines)}{why if full else ''}"
@@ -302,7 +302,7 @@ def apply(dashboard: Dashboard, config: Mapping[str, Any]) -> None:
         while not given_up.isdisjoint(dashboard.list_applications()):
             if time.monotonic() > give_up_at_s:
                 names = ", ".join(sorted(given_up))
-                raise DeploymentError(f"Serve does not remove {names}.")
+                raise DeploymentError(f"Serve did not remove {names}.")
             time.sleep(_POLL_S)
     dashboard.deploy(config)
 
@@ -421,6 +421,6 @@ def plan(
         )
     config = make_config(models, key=key, has_gpus=are_gpus, ingress=ingress)
     changes = compare(config, dashboard.list_applications())
-    nothing = "nothing to change: the cluster has what the map says"
+    nothing = "nothing to change: the cluster runs what the map says"
     console.print("\n".join(changes) or nothing)
     return config

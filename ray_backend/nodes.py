@@ -136,7 +136,7 @@ def read_head(text: str, *, is_shared: bool = True) -> str:
     host, _, port = text.partition(":")
     if read_address(host, "--head") == LOOPBACK and is_shared:
         raise AddressError(
-            f"--head: a head at {LOOPBACK} is for one machine: start it with an address "
+            f"--head: a head at {LOOPBACK} serves only one machine: start it with an address "
             "that others can reach."
         )
     if not (port or "1").isdecimal():
@@ -153,7 +153,7 @@ def find_address(head: str) -> str:
         try:
             probe.connect((host, int(port)))  # sends nothing
         except OSError as error:
-            said = f"There is no way to {head}: {error.strerror}."
+            said = f"There is no route to {head}: {error.strerror}."
             raise AddressError(said) from error
         return str(probe.getsockname()[0])
 

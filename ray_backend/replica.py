@@ -202,7 +202,7 @@ class Replica:
             said = "The deadline passed before the model answered."
             return TaskError(HTTPStatus.GATEWAY_TIMEOUT, "deadline", said)
         except QueueFull:
-            said = f"{self._settings.queue_size} rows wait already"
+            said = f"{self._settings.queue_size} rows are already waiting"
             return TaskError(HTTPStatus.TOO_MANY_REQUESTS, "queue-full", said)
         except (Refused, LoadError):
             said = _STOPPING if self._is_closed else "The model cannot be loaded."

@@ -63,7 +63,7 @@ def command(
             raise InputError(f"--format {kind}: expected {', '.join(kinds)}")
         if target is None:
             if CAPTIONING not in models.tasks:
-                raise InputError("the map serves no captioning; --to translates texts")
+                raise InputError("the map serves no captioning; to translate, add --to")
             job = BulkCaptioning(
                 format=SubtitleFormat(kind or SubtitleFormat.JSONL),
                 store=open_store(results),
@@ -91,7 +91,7 @@ def command(
             job.model = replace(job.model, devices=(CPU,))  # as `deploy` does
         pool = choose_pool(job.model, workers, cpus, gpus, is_cluster=bool(cluster))
         if cluster and (fitting := fit(pool, cluster.machines)).size < pool.size:
-            _warn(f"{fitting.size} of {pool.size} workers have room.")
+            _warn(f"There is room for {fitting.size} of {pool.size} workers.")
             pool = fitting
         with (
             connect(pool, _warn, cluster) as executor,
@@ -104,7 +104,7 @@ def command(
                 is_overwrite=overwrite,
             )
         if there:
-            console.console.print(f"{there} results were there already")
+            console.console.print(f"{there} results already existed")
         if wrong:
             raise typer.Exit(1)
 

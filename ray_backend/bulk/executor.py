@@ -26,7 +26,7 @@ from ray_backend.nodes import LOOPBACK, PORTS, Node, read_head
 if TYPE_CHECKING:
     from ray_backend.bulk.job import Answerer, Chunk
 
-STOPPED = "Stopped, the same command goes on."
+STOPPED = "Stopped. Repeat the same command to continue."
 #: Seconds without progress after which a run reports the reason.
 PATIENCE_S = 10.0
 #: Seconds for which a cluster may be unreachable; its machines wait as long for their head.
@@ -133,7 +133,7 @@ def fit(pool: WorkerPool, machines: Sequence[Machine]) -> WorkerPool:
     )
     if places == 0:
         said = explain_needs(pool.needs, machines)
-        raise InputError(f"no machine can take a worker. {said}")
+        raise InputError(f"no machine has room for a worker. {said}")
     return replace(pool, size=min(pool.size, places))
 
 
@@ -147,7 +147,7 @@ def list_free(cluster: RayCluster | None) -> list[Machine]:
         cluster.dashboard.list_machines()  # fails at once, while Ray would wait
     free = state.available_resources_per_node()
     if ray.get_runtime_context().get_node_id() not in free:
-        raise ClientError("Ray has ended on this machine; the same command goes on")
+        raise ClientError("Ray ended on this machine; repeat the command to continue")
     addresses = {node["NodeID"]: node["NodeManagerAddress"] for node in ray.nodes()}
     return [
         Machine(node_ip=addresses[number], state="ALIVE", resources_total=resources)
@@ -290,7 +290,7 @@ class RayExecutor:
         lasted_s = now_s - since_s
         if kind == "the cluster" and lasted_s >= GONE_S:
             raise ClientError(
-                f"the cluster has been away for {lasted_s:.0f} s: {reason}"
+                f"the cluster has been unreachable for {lasted_s:.0f} s: {reason}"
             )
         if kind and lasted_s >= PATIENCE_S and not is_said:
             is_said = True
@@ -332,8 +332,8 @@ def connect(
             folder = gettempdir()
             if len(os.fsencode(folder)) > _LONGEST_FOLDER:
                 raise ClientError(
-                    f"{folder}: too long for the sockets that Ray makes there; give a "
-                    f"folder of at most {_LONGEST_FOLDER} bytes in TMPDIR"
+                    f"{folder}: the path is too long for Ray's sockets; set TMPDIR to a "
+                    f"folder whose path has at most {_LONGEST_FOLDER} bytes"
                 )
             os.environ |= _ALONE
             own = TemporaryDirectory(prefix="bulk-", ignore_cleanup_errors=True)
@@ -351,7 +351,7 @@ def connect(
         try:
             ray.init(**options, log_to_driver=False, logging_level=logging.CRITICAL)
         except Exception as error:  # of any type, such as on a slow machine
-            raise ClientError(f"Ray does not start: {error}") from error
+            raise ClientError(f"Ray did not start: {error}") from error
         stack.callback(ray.shutdown)
         try:
             yield RayExecutor(pool, say, cluster)

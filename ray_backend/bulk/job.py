@@ -48,8 +48,8 @@ MOST_TEXTS, MOST_CHARACTERS, _MOST_FILES = 4096, 1 << 20, 256
 _AT_ONCE, _SMALL_BYTES = 16, 1 << 20
 #: The most sentences whose answers a worker keeps, of at most a thousand characters each.
 _MOST_KEPT = 1 << 14
-_DEADLY_TEXT = TextReply(None, error="each worker that translated this text has ended")
-_DEADLY_VIDEO = "each worker that captioned this video has ended"
+_DEADLY_TEXT = TextReply(None, error="every worker that got this text has ended")
+_DEADLY_VIDEO = "every worker that got this video has ended"
 _ANSWERS = TypeAdapter(TranslationAnswer)
 #: While the model computes one batch, the next one is read.
 _SENDING = captions.Sending(requests_in_flight=2)
@@ -346,7 +346,7 @@ class BulkCaptioning:
         if isinstance(answer, str):
             if not source.has_changed():
                 raise ClientError(
-                    f"{answer} does not see {source.path.absolute()}: every machine must "
+                    f"{answer} cannot find {source.path.absolute()}: every machine must "
                     "have the videos under the same path"
                 )
             answer = _fail(f"{source.name} has changed meanwhile")
@@ -433,7 +433,7 @@ def _name_results(job: BulkJob, sources: Sequence[Source]) -> dict[str, Source]:
     """Return the sources by the names of their results. Raises ClientError."""
     for source in sources:
         if source.name != source.name.encode(errors="replace").decode():
-            raise InputError(f"{source.name!r}: the name is not in UTF-8")
+            raise InputError(f"{source.name!r}: the name is not UTF-8")
     files = name_files(sources, job.name_output)
     results = {job.store.locate(path.as_posix()) for path in files}
     named = {
@@ -442,7 +442,7 @@ def _name_results(job: BulkJob, sources: Sequence[Source]) -> dict[str, Source]:
         if (source.url or str(source.path.resolve())) not in results
     }
     if not named:
-        raise OutputError(f"{job.store.locate()}: nothing there is a source")
+        raise OutputError(f"{job.store.locate()}: found only results there, no sources")
     return named
 
 
@@ -454,8 +454,8 @@ def _check_options(job: BulkJob) -> None:
     known = job.store.read(_OPTIONS)
     if known not in (None, wanted):
         raise OutputError(
-            f"{job.store.locate()}: a run with other options was begun there; repeat its "
-            "command, or begin again with --overwrite"
+            f"{job.store.locate()}: an unfinished run there has other options; repeat its "
+            "command, or start over with --overwrite"
         )
     with job.store.create(_OPTIONS) as file:
         file.write(wanted)

@@ -86,7 +86,7 @@ class ResultFolder:
             file = (self.root / _LOCK).open("a")
         with file:
             if not durable.try_lock(file.fileno()):
-                raise OutputError(f"{self.root}: another run writes there")
+                raise OutputError(f"{self.root}: another run is writing there")
             yield lambda: None
             self.remove([_LOCK])
             with suppress(OSError):
@@ -157,7 +157,7 @@ class ObjectFolder:
 
         def check() -> None:
             if self.read(_LOCK) != token:
-                raise OutputError(f"{self.url}: another run writes there")
+                raise OutputError(f"{self.url}: another run is writing there")
 
         yield check
         self.remove([_LOCK])
@@ -221,7 +221,7 @@ def _download(source: Source, file: BinaryIO) -> None:
     bucket = ObjectFolder(source.url.removesuffix(f"/{name}"))
     found = bucket.find(name)
     if found is None:
-        raise OutputError(f"{source.url}: somebody has removed it")
+        raise OutputError(f"{source.url}: it no longer exists")
     for start in range(0, found["size"], _READ_BYTES):
         within = start, start + _READ_BYTES
         with _explaining(source.url):

@@ -166,7 +166,7 @@ def test_what_finds_no_place_in_a_stuck_replica_gets_429_and_the_replica_is_repl
         answers = [each.result() for each in asked]
     assert {each.status_code for each in answers} <= {429, 503, 504}
     refused = [each for each in answers if each.status_code == 429]
-    assert "1 rows wait already" in {each.json()["detail"] for each in refused}
+    assert "1 rows are already waiting" in {each.json()["detail"] for each in refused}
     assert all(int(each.headers["Retry-After"]) > 0 for each in refused)
     wait_until(
         lambda: list_pids(more)["it"] - before["it"], "the stuck replica is replaced"

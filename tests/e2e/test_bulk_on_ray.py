@@ -181,7 +181,7 @@ def test_whatever_ends_a_run_nothing_is_lost_or_doubled(place: Place):
     there = len([*place.results.rglob("a.fr.jsonl")])
     with place.start() as process:
         code, said = end(process)
-    assert (code, said) == (0, f"{there} results were there already\n" * bool(there))
+    assert (code, said) == (0, f"{there} results already existed\n" * bool(there))
     place.check(ids)
 
 

@@ -91,7 +91,7 @@ def test_the_settings_for_logs_are_those_of_all():
         ({"max_replicas_per_node": 3}, ""),
         (
             {"max_replicas_per_node": 2},
-            " max_replicas_per_machine is 2, and as many are on 10.0.0.1.",
+            " max_replicas_per_machine is 2, reached on 10.0.0.1.",
         ),
     ],
     ids=["no limit", "no machine is full", "a machine has as many as it may"],
@@ -173,7 +173,7 @@ def test_a_model_whose_last_version_answers_is_not_taken_out():
 def test_what_serve_does_not_remove_is_told(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(deployment, "_GONE_S", -1)
     dashboard = FakeDashboard({"fr": FAILED, "ko": find(KO, "DEPLOY_FAILED")})
-    with pytest.raises(DeploymentError, match=r"does not remove fr, ko\."):
+    with pytest.raises(DeploymentError, match=r"did not remove fr, ko\."):
         deployment.apply(dashboard, CONFIG)
 
 
@@ -274,7 +274,7 @@ def test_what_was_deployed_is_not_changed_again(
     assert ray.deployed == [config]
     assert deployment.plan(dashboard, models, **place) == config
     no_gpu = "The cluster has no GPU: every model runs on the CPU."
-    nothing = "nothing to change: the cluster has what the map says"
+    nothing = "nothing to change: the cluster runs what the map says"
     said = capsys.readouterr().out.splitlines()
     assert said == [no_gpu, "new fr", "new ko", no_gpu, nothing]
     assert deployment.show_states(models, dashboard)
@@ -295,8 +295,8 @@ def test_the_state_shows_replicas_and_machines(dashboard, models, capsys, ray):
     [
         ((500, ""), "answered 500 an empty answer"),
         ((400, "no such key"), "answered 400 no such key"),
-        ((200, "<html>"), "is not understood: <html>"),
-        ((200, '{"applications": 7}'), "is not understood"),
+        ((200, "<html>"), "Unexpected answer from .*: <html>"),
+        ((200, '{"applications": 7}'), "Unexpected answer from"),
     ],
 )
 def test_what_ray_says_otherwise_is_quoted(dashboard, ray, instead, fault):

@@ -122,7 +122,7 @@ def test_only_one_machine_alone_is_on_loopback(address: str):
         ("0.0.0.0", "one IPv4 address"),
         ("::1", "one IPv4 address"),
         ("ray.example.org", "one IPv4 address"),
-        ("127.0.0.1", "is for one machine"),
+        ("127.0.0.1", "serves only one machine"),
         ("10.0.0.1:http", "a head such as 10.0.0.1:7800"),
     ],
 )
@@ -134,7 +134,7 @@ def test_what_is_not_a_head_is_refused(text: str, fault: str):
 def test_an_address_that_does_not_do_is_refused():
     with pytest.raises(AddressError, match="^--address: expected one IPv4 address"):
         nodes.read_address("0.0.0.0")
-    with pytest.raises(AddressError, match="There is no way to 255"):
+    with pytest.raises(AddressError, match="There is no route to 255"):
         nodes.find_address("255.255.255.255:7800")
 
 

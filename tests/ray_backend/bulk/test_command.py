@@ -51,7 +51,7 @@ REFUSED = {
     "--to de --column text --from ko": "--from ko: a run has one model, and one reads en",
     "--to fr": "src/a.jsonl: name its column of texts with --column",
     "--to fr --column text --format srt": "--format srt: expected text, html, xml",
-    "": "the map serves no captioning; --to translates texts",
+    "": "the map serves no captioning; to translate, add --to",
     "--to fr --column text --into a --into b": (
         "--into was given 2 times: expected one for each --column, 1"
     ),

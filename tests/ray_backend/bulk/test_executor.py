@@ -112,7 +112,7 @@ def test_a_worker_that_no_machine_can_take_is_refused(pool, needs):
     with pytest.raises(ClientError) as caught:
         fit(pool, (CPUS, GPUS))
     assert str(caught.value) == (
-        f"no machine can take a worker. Each needs {needs}; 10.0.0.1 has 2 CPU; "
+        f"no machine has room for a worker. Each needs {needs}; 10.0.0.1 has 2 CPU; "
         "10.0.0.2 has 16 CPU, 2 GPU, accelerator H100."
     )
 
@@ -175,7 +175,7 @@ def test_a_cluster_that_stays_away_ends_the_run():
     workers.note_stall(*CLUSTER, 6.0 + GONE_S)
     with pytest.raises(ClientError) as caught:
         workers.note_stall(*CLUSTER, 7.0 + GONE_S)
-    assert str(caught.value) == "the cluster has been away for 600 s: no answer"
+    assert str(caught.value) == "the cluster has been unreachable for 600 s: no answer"
 
 
 def shout(items: Sequence[str]) -> Sequence[str]:

@@ -87,7 +87,7 @@ def test_a_run_does_not_go_on_with_other_options(bench):
     with pytest.raises(Stop):
         bench.run(stop_after=1)
     other = replace(bench.make_job(), request=replace(REQUEST, source=None))
-    with pytest.raises(ClientError, match="with other options was begun there"):
+    with pytest.raises(ClientError, match="unfinished run there has other options"):
         bench.run(job=other)
     bench.run(job=other, is_overwrite=True)
     assert not (bench.results / ".bulk").exists()
@@ -97,7 +97,7 @@ def test_two_runs_do_not_write_into_one_folder(bench):
     bench.write("a.txt", "one\n")
     with (
         ResultFolder(bench.results).lock(),
-        pytest.raises(ClientError, match="another run writes there"),
+        pytest.raises(ClientError, match="another run is writing there"),
     ):
         bench.run()
 
@@ -139,7 +139,7 @@ def test_a_full_disk_ends_a_run_that_goes_on_later(bench, monkeypatch):
 
 def test_a_name_that_is_not_in_utf8_is_refused(bench: Bench):
     bench.write("a\udcff.txt", "one\n")
-    with pytest.raises(ClientError, match="the name is not in UTF-8"):
+    with pytest.raises(ClientError, match="the name is not UTF-8"):
         bench.run()
 
 
@@ -155,7 +155,7 @@ def test_rows_that_cannot_be_translated_hurt_no_other(bench):
     assert (broken, array) == ("no JSON", "[]")
     assert json.loads(five)["text_fr_error"] == "found a number, expected a string"
     assert json.loads(bad) == {"text": "bad", "text_fr": None, "text_fr_error": "No."}
-    ended = "each worker that translated this text has ended"
+    ended = "every worker that got this text has ended"
     assert json.loads(kill)["text_fr_error"] == ended
 
 
@@ -281,7 +281,7 @@ def kill(reader: Reader, video: Path) -> None:
     [
         (break_file, "invalid data found when processing input"),
         (refuse, "No room."),
-        (kill, "each worker that captioned this video has ended"),
+        (kill, "every worker that got this video has ended"),
     ],
 )
 def test_a_video_without_captions_hurts_no_other(bench, videos, happen, error):
@@ -310,7 +310,7 @@ def test_a_machine_that_does_not_see_a_video_ends_the_run(bench, videos, is_gone
         bench.run(job=job, answerer=answer)
         assert bench.errors[0] == f"{videos}/a.mkv has changed meanwhile"
     else:
-        with pytest.raises(ClientError, match=rf" does not see {videos}/a\.mkv: every"):
+        with pytest.raises(ClientError, match=rf" cannot find {videos}/a\.mkv: every"):
             bench.run(job=job, answerer=answer)
 
 

@@ -205,7 +205,7 @@ def test_a_source_that_is_gone_hurts_no_other(bench):
     bucket = ObjectFolder(bench.locate_sources())
     bench.handler.before = lambda: bucket.remove(["a.txt"])
     assert bench.run().wrong == 1
-    assert bench.errors == [f"{bench.url}/src/a.txt: somebody has removed it"]
+    assert bench.errors == [f"{bench.url}/src/a.txt: it no longer exists"]
     assert bench.read("b.fr.txt") == "TWO\n"
 
 
@@ -217,7 +217,7 @@ def test_the_last_of_two_runs_goes_on(bench):
         bench.run()
 
     bench.handler.before = begin
-    with pytest.raises(ClientError, match="dst: another run writes there"):
+    with pytest.raises(ClientError, match="dst: another run is writing there"):
         bench.run()
     check(bench, texts)
 
