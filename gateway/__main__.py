@@ -54,7 +54,7 @@ def add(
     ] = None,
     burst: Annotated[
         int | None,
-        _limit(_MOST_REQUESTS, "Requests allowed at once. Default: those of a minute."),
+        _limit(_MOST_REQUESTS, "Requests at once. Default: as many as per minute."),
     ] = None,
     share_cache: Annotated[
         bool,
@@ -82,14 +82,14 @@ def add(
         raise typer.BadParameter(str(error), param_hint="--routes") from error
     if burst and not requests_per_minute:
         raise typer.BadParameter(
-            "expected --requests-per-minute beside it", param_hint="--burst"
+            "expected --requests-per-minute as well", param_hint="--burst"
         )
     grant = Grant(
         *(characters_per_month, requests_per_minute, allowed, burst, share_cache)
     )
     with _storage() as storage:
         token = storage.add(name.strip(), grant)
-    console.print(f"The key of {name.strip()}; keep it, it is not shown again:")
+    console.print(f"The key of {name.strip()}; save it, as it is not shown again:")
     typer.echo(token)
 
 

@@ -83,7 +83,7 @@ class InvalidKey(Problem, status=401, slug="invalid-key"):
 
     def __init__(self, *, is_given: bool) -> None:
         if is_given:
-            super().__init__("This key is not known, or it has been revoked.")
+            super().__init__("This key is unknown or has been revoked.")
         else:
             super().__init__(
                 "A key is required: send it as Authorization: Bearer, as X-API-Key, or, in a "
@@ -98,7 +98,7 @@ class KeyNotAllowed(Problem, status=403, slug="key-not-allowed"):
 
     def __init__(self, allowed: Sequence[str]) -> None:
         super().__init__(
-            f"This key is for {', '.join(allowed)} only.", allowed=list(allowed)
+            f"This key is only for {', '.join(allowed)}.", allowed=list(allowed)
         )
 
 
@@ -109,7 +109,7 @@ class QuotaExceeded(Problem, status=403, slug="quota-exceeded"):
     def __init__(self, asked: int, used: int, limit: int) -> None:
         super().__init__(
             f"These texts have {asked} characters. This key has used {used} of its {limit} "
-            "characters of this month; the next month begins on the 1st at 00:00 UTC.",
+            "characters for this month; the next month begins on the 1st at 00:00 UTC.",
             asked=asked,
             used=used,
             limit=limit,
@@ -121,7 +121,7 @@ class RateLimited(Problem, status=429, slug="rate-limited"):
 
     def __init__(self, limit: int, burst: int, *, retry_after_s: float) -> None:
         super().__init__(
-            f"This key may send {limit} requests per minute, and {burst} of them at once.",
+            f"This key may send {limit} requests per minute, at most {burst} at once.",
             limit=limit,
         )
         self.headers = write_retry(retry_after_s)

@@ -48,21 +48,18 @@ _STATUSES = (200, 429, 500, 503, 504)
 _GAUGES = {
     "babelgate_language_ready": (
         "target",
-        "1 where a worker is READY for the language, otherwise 0.",
+        "1 if a worker is READY for the language, otherwise 0.",
     ),
     "babelgate_task_ready": (
         "task",
-        "1 where all that the map has of the task is READY, otherwise 0.",
+        "1 if everything in the map for the task is READY, otherwise 0.",
     ),
-    "babelgate_waiting_rows": (
-        "model",
-        "Rows that wait in the gateway for their turn.",
-    ),
+    "babelgate_waiting_rows": ("model", "Rows that are waiting in the gateway."),
     "babelgate_queued_rows": (
         "model",
         "Rows in a model's queue, behind the gateway's.",
     ),
-    "babelgate_batch_size": ("model", "Rows that a full batch has."),
+    "babelgate_batch_size": ("model", "Rows in a full batch."),
 }
 #: The counters and histograms that add up to totals, each with the label of its subject.
 #: Those of TorchServe lack the ending that the library adds to names; Ray writes them in lower
@@ -132,8 +129,8 @@ class Telemetry:
         )
         self.cached = counter(
             "babelgate_cached_rows",
-            "Sentences that were kept (hit), on their way for another request (shared), or "
-            "translated (miss).",
+            "Sentences found in the cache (hit), already being translated for another request "
+            "(shared), or translated (miss).",
             ["outcome"],
         )
         #: Caches labelled metrics, which prometheus_client looks up under a lock, as text.

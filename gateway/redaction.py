@@ -39,4 +39,4 @@ def reduce_logs() -> None:
 
 def _print(error: Any) -> None:
     if isinstance(error, BaseException):
-        logging.getLogger("gunicorn.error").error("not caught: %s", describe(error))
+        logging.getLogger("gunicorn.error").error("uncaught error: %s", describe(error))

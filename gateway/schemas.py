@@ -452,7 +452,7 @@ def read_object(body: bytes, hook: PairsHook | None = None) -> dict[str, Any]:
         raise MalformedRequest("The body is nested too deeply.") from error
     except ValueError as error:
         raise MalformedRequest(
-            "The body holds a number with too many digits."
+            "The body contains a number with too many digits."
         ) from error
     if not isinstance(content, dict):
         raise MalformedRequest(f"Expected a JSON object, found {kind(content)}.")

@@ -52,7 +52,7 @@ def take_place(folder: Path) -> tuple[int, int] | None:
         lock = lock_file(folder / f"{place}.lock")
         if lock is not None:
             return lock, place
-    said = "this process sees its own load only: %s processes use %s already"
+    said = "this process sees only its own load: %s processes already use %s"
     log.warning(said, PROCESSES, folder)
     return None
 

@@ -49,7 +49,7 @@ class SharedRedis:
         except self._error as error:
             if self.breaker.open():
                 kind = type(error).__name__
-                log.warning("the Redis for %s is gone (%s)", self._use, kind)
+                log.warning("the Redis for %s does not answer (%s)", self._use, kind)
             return None
         if self.breaker.close():
             log.warning("the Redis for %s answers again", self._use)

@@ -84,7 +84,7 @@ class Registry:
         while self._seen_at < since:
             remaining_s = give_up_at - time.monotonic()
             if remaining_s <= 0 or not self._is_reachable:
-                raise KeysUnavailable("The database of keys cannot be asked now.")
+                raise KeysUnavailable("The database of keys is unavailable.")
             self._asked.set()
             self._ended.wait(remaining_s)
 
@@ -110,7 +110,7 @@ class Registry:
             if self._is_reachable:
                 is_ours = isinstance(error, StorageError)
                 said = str(error) if is_ours else describe(error)
-                log.error("keys that are known go on: %s", said)
+                log.error("only known keys work for now: %s", said)
             self._is_reachable = False
             return
         if not self._is_reachable:

@@ -43,7 +43,7 @@ class KeyStorage(Database):
                 )
             except IntegrityError as error:
                 raise StorageError(
-                    f"There is a key {name!r} already; revoke it first."
+                    f"A key named {name!r} already exists; revoke it first."
                 ) from error
         return token
 
@@ -59,7 +59,7 @@ class KeyStorage(Database):
         with self.begin() as connection:
             found = connection.execute(change).first()
         if found is None:
-            raise StorageError(f"There is no key {wanted!r} that is not revoked.")
+            raise StorageError(f"There is no active key {wanted!r}.")
         return _read_key(found)
 
     def list_all(self) -> dict[ApiKey, int]:

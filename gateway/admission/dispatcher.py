@@ -103,7 +103,7 @@ class ModelDispatcher:
         load, left_s = seen.load, caller.deadline - seen.now
         if load.waiting_rows >= self._settings.queue_size:
             late_s = policy.forecast(seen, load.waiting, mean_cost)
-            said = f"{load.waiting_rows:.0f} rows wait already, which is the limit."
+            said = f"{load.waiting_rows:.0f} rows are waiting, which is the limit."
         else:
             # As in `FairQueue`, the last row counts at least as much as an average one.
             last = cost / max(1, rows)
@@ -116,8 +116,8 @@ class ModelDispatcher:
             if policy.may_try(seen, rows, left_s, self._tried_at):
                 return True
             said = (
-                f"The work before this request and its own take about {needed_s:.1f} s, it "
-                f"has {max(0.0, left_s):.1f} s."
+                f"This request and the work ahead of it would take about {needed_s:.1f} s; "
+                f"it has {max(0.0, left_s):.1f} s left."
             )
         self.refused_at = seen.now
         raise Overloaded(said, retry_after_s=min(LONGEST_RETRY_S, late_s))
@@ -205,7 +205,7 @@ class ModelDispatcher:
 
     def _give_up(self, row: PendingRow, *, is_hung: bool) -> None:
         self._latency = self._latency.judge(is_late=True)
-        silent = DeadlineExceeded("the silent model answered")
+        silent = DeadlineExceeded("the unresponsive model answered")
         row.end(silent if is_hung else late())
 
     def _abandon(self, row: PendingRow) -> None:
@@ -240,4 +240,4 @@ class ModelDispatcher:
 
 def late() -> Overloaded:
     """Return the refusal of an admitted row that other rows have delayed too long."""
-    return Overloaded("The work before this row has taken longer than expected.")
+    return Overloaded("The work ahead of this row took longer than expected.")

@@ -190,8 +190,8 @@ class LoopQueue:
         left_s = max(0.0, caller.deadline - time.monotonic())
         if needed_s > left_s * MARGIN:
             raise Overloaded(
-                f"Identifying the languages of texts takes about {needed_s:.1f} s with those "
-                f"that wait; the request has {left_s:.1f} s.",
+                f"Identifying the languages of these texts and those ahead of them would take "
+                f"about {needed_s:.1f} s; the request has {left_s:.1f} s left.",
                 retry_after_s=min(LONGEST_RETRY_S, needed_s - left_s * MARGIN),
             )
 

@@ -453,7 +453,7 @@ def _read_form(fields: Fields, service: TranslationService) -> DocumentRequest:
         raise refuse(_EQUAL)
     name = str(fields.get("filename", ""))
     if given.output_format and not name.lower().endswith(given.output_format.lower()):
-        raise WORDING.refuse("output_format", "expected the format of the file itself")
+        raise WORDING.refuse("output_format", "expected the file's own format")
     return DocumentRequest(source, target, given.glossary_id or None)
 
 

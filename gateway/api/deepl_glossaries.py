@@ -204,7 +204,7 @@ def _read_glossary(
                 f"found {source[:40]!r} and {target[:40]!r}",
             )
     if len(set(pairs)) < len(pairs):
-        raise refuse("There are several dictionaries of one language pair.")
+        raise refuse("There are several dictionaries for one language pair.")
     return content
 
 
@@ -230,7 +230,7 @@ def _find_2(
     found = glossaries.find(request.owner, glossary_id)
     if not _is_monolingual(found):
         raise UnknownGlossary(
-            "This glossary has several language pairs; ask /v3/glossaries for it."
+            "This glossary has several language pairs; use /v3/glossaries."
         )
     return found
 

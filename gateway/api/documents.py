@@ -129,7 +129,7 @@ def _make_rest(services: Services) -> Blueprint:
     )
     def list_all(request: GatewayRequest) -> DocumentList:
         if not services.access.is_required:
-            raise NotFound("Without keys, documents are found by their ids only.")
+            raise NotFound("Without keys, documents can be found only by id.")
         given = validate(PageParameters, request.args)
         found, rest = documents.list_page(request.owner, given.after, given.limit)
         return {"documents": [_describe_status(*each) for each in found], "next": rest}

@@ -148,7 +148,7 @@ def _check_languages(draft: DictionaryDraft, service: TranslationService) -> Non
     if draft.target not in served:
         raise UnknownLanguage(LanguageNotServed("tgt_lang", draft.target[:40], served))
     if draft.source == draft.target:
-        expected = f"found {draft.target!r}, expected another language than src_lang"
+        expected = f"found {draft.target!r}, expected a language other than src_lang"
         raise InvalidRequest({"tgt_lang": expected})
 
 

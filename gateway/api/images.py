@@ -83,7 +83,7 @@ def make_blueprints(services: Services) -> list[Blueprint]:
         for row in answer(request):
             found = row.content["captions"]
             if len(found) != row.frames:
-                raise ValueError(f"{len(found)} captions of {row.frames} frames")
+                raise ValueError(f"{len(found)} captions for {row.frames} frames")
             captions += found
         return note_unknown(Captions(captions=captions), Schema, request.args)
 

@@ -354,7 +354,7 @@ def _read_form(service: TranslationService, fields: Fields) -> DocumentRequest:
 def _wait(document: DocumentFolder, call: Call) -> None:
     """Wait until the document is done. Raises the Problem of a failed translation."""
     while not (state := read_state(document)).is_over:
-        call.check("the file was translated; POST /documents waits for nobody")
+        call.check("the file was translated; POST /documents does not wait")
         gevent.sleep(_LOOK_S)
     if state.error:
         raise ForeignProblem(state.error)

@@ -193,7 +193,7 @@ def _explain(error: Exception) -> Exception:
     """Distinguish our own timeout, the system's timeout for a connection whose other end
     acknowledges nothing, and a closed connection."""
     if isinstance(error, OSError) and error.errno in _CUT:
-        return ConnectError("It does not acknowledge what is sent.")
+        return ConnectError("It does not acknowledge what it is sent.")
     if isinstance(error, TimeoutError):
         return ReadTimeout("It does not answer.")
     return ConnectionClosed("It closed the connection.")

@@ -131,7 +131,7 @@ class Address:
                 reply = self.channel.call(method, path, named, **options)
             except ConnectError:
                 if breaker.open():
-                    log.warning("%s cannot be reached; others are asked", url)
+                    log.warning("%s cannot be reached; using the others", url)
                 raise
             if breaker.close():
                 log.warning("%s can be reached again", url)
@@ -363,13 +363,13 @@ def _read_reply(model: str, reply: HttpReply) -> dict[str, Any] | RowProblem:
             case HTTPStatus.OK:
                 return reply.read_json()  # type: ignore[no-any-return]
             case HTTPStatus.NOT_FOUND:
-                raise NotServed(f"The cluster serves no model {model} yet.")
+                raise NotServed(f"The cluster does not serve {model} yet.")
         # HAProxy answers 500 if a replica has closed the connection.
         raise ReplicaFailed(f"The replicas for {model} do not answer.")
     problem = RowProblem(reply.read_json())
     match reply.status, problem.slug:
         case HTTPStatus.UNAUTHORIZED, _:
-            raise ReplicaFailed("The replicas do not take the gateway's key.")
+            raise ReplicaFailed("The replicas do not accept the gateway's key.")
         case HTTPStatus.TOO_MANY_REQUESTS, slug:
             retry_after_s = float(reply.headers.get("retry-after", 1))
             refusal = Overloaded(problem.detail, retry_after_s=retry_after_s)
@@ -432,7 +432,7 @@ def _ask_state(address: Address, model: Model) -> ModelState | str:
     except (ConnectError, ConnectionClosed) as error:
         return f"{address.channel.url}: {error}"
     if reply.status == HTTPStatus.NOT_FOUND:
-        return "The cluster serves no such model."
+        return "The cluster does not serve this model."
     if reply.is_problem:
         return str(reply.read_json()["detail"])
     try:

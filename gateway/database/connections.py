@@ -79,7 +79,7 @@ def read_url(given: str) -> URL:
     try:
         url = make_url(given)
     except ArgumentError as error:
-        raise StorageError(f"{_VARIABLE}: no URL; {_EXPECTED}") from error
+        raise StorageError(f"{_VARIABLE}: not a URL; {_EXPECTED}") from error
     match url.get_backend_name():
         case "sqlite" if url.database:
             return url.set(drivername="sqlite")
@@ -175,7 +175,7 @@ def _migrate(engine: Engine) -> None:
             command.upgrade(config, "head")
         except CommandError as error:
             raise StorageError(
-                "The database is of a newer version of Babelgate: use that one."
+                "A newer version of Babelgate made this database: use that version."
             ) from error
         durable.commit(connection)
 

@@ -68,7 +68,7 @@ class Glossaries:
             return read(upload)
         deadline = Deadline(time.monotonic() + self._timeout_s)
         if not self._turn.acquire(timeout=self._timeout_s):
-            raise Overloaded("Too many large glossaries wait to be read.")
+            raise Overloaded("Too many large glossaries are waiting to be read.")
         try:
             with gevent.Timeout(deadline.check(_STAGE), DeadlineExceeded(_STAGE)):
                 return ANSWERS.validate_json(_run_reader(write_upload(upload)))
@@ -148,8 +148,8 @@ class Glossaries:
                     size += found.size
         if size > most:
             raise BodyTooLarge(
-                f"The glossaries of a request may have {most} bytes of entries together; "
-                f"these have {size}."
+                f"The glossaries of a request may have at most {most} bytes of entries "
+                f"together; these have {size}."
             )
         if not by_source:
             languages = f"from {source} to {target}" if source else f"into {target}"

@@ -221,7 +221,7 @@ def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made: dict[str, Any] = {}
     for name, value in pairs:
         if name in made:
-            raise MalformedRequest(f"The name {name[:40]!r} is twice in an object.")
+            raise MalformedRequest(f"The name {name[:40]!r} is repeated in an object.")
         made[name] = value
     return made
 

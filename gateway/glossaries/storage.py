@@ -47,7 +47,7 @@ from text.entries import read_stored, write_tsv
 
 #: The most attempts to merge entries that other clients keep changing.
 _TRIES = 5
-_NO_ROOM = "There is no room for more glossaries here."
+_NO_ROOM = "The server has no room for more glossaries."
 
 
 def make_id() -> str:
@@ -122,7 +122,7 @@ class GlossaryStorage(Database):
                     connection.execute(update(GLOSSARIES).where(this).values(name=name))
                 self._put(connection, glossary, ready, limits)
                 return _find_glossary(connection, owner, glossary.id)
-        raise GlossariesUnavailable("Others change this glossary all the time.")
+        raise GlossariesUnavailable("Others keep changing this glossary; try again.")
 
     def delete_dictionary(
         self, owner: str, glossary_id: str, pair: Sequence[str]

@@ -40,7 +40,7 @@ _BROKEN = "The body is not what its Content-Encoding says: "
 _UNPACKED_BYTES = 64 << 10
 #: The largest and the first read, in bytes.
 READ_BYTES, _FIRST_BYTES = 256 << 10, 4 << 10
-_STAGE = "the whole body was there"
+_STAGE = "the whole body arrived"
 #: Parsing a body of this size may take milliseconds.
 _LARGE_BYTES = 32 << 10
 
@@ -90,11 +90,11 @@ def read_chunk(body: IO[bytes], deadline: Deadline, size: int = READ_BYTES) -> b
     except TimeoutError as error:
         raise DeadlineExceeded(_STAGE) from error
     except TooSlow as error:
-        raise BodyTooSlow("The body came too slowly.") from error
+        raise BodyTooSlow("The body arrived too slowly.") from error
     except OSError as error:
         raise ClientGone from error
     except ParseException as error:
-        raise MalformedRequest("The body's chunks cannot be read.") from error
+        raise MalformedRequest("The body's chunked encoding is invalid.") from error
 
 
 class Bodies:
@@ -163,7 +163,7 @@ class Bodies:
         Overloaded if they are not free: a request that waited would keep the bytes it has."""
         more = count - request.held
         if more > 0 and more > self._free - kept:
-            raise Overloaded("The gateway holds as many bytes of bodies as it may.")
+            raise Overloaded("The gateway's memory for request bodies is full.")
         self._free -= more
         request.held = count
 
@@ -171,7 +171,7 @@ class Bodies:
         """Parse a large body in a thread, one at a time, so that the loop shares the processor
         with only one. Raises Overloaded."""
         if not self._turn.acquire(timeout=self._settings.timeout_s):
-            raise Overloaded("Too many large bodies wait to be parsed.")
+            raise Overloaded("Too many large bodies are waiting to be parsed.")
         try:
             return run_beside(function, *given)
         finally:
@@ -232,8 +232,8 @@ def _unpack(packed: deque[bytes], hold: Callable[[int], None]) -> Iterator[bytes
                 yield piece
                 let_others_run()
             if unpacker.unused_data:
-                raise MalformedRequest(_BROKEN + "it goes on after the end of gzip.")
+                raise MalformedRequest(_BROKEN + "it continues after the end of gzip.")
     except zlib.error as error:
         raise MalformedRequest(_BROKEN + "this is no gzip.") from error
     if not (unpacker.eof or is_empty):
-        raise MalformedRequest(_BROKEN + "gzip ends too early.")
+        raise MalformedRequest(_BROKEN + "it ends in the middle of gzip.")

@@ -185,8 +185,8 @@ class Origins:
         )
         if origin not in self._of_kept and not is_own:
             raise Forbidden(
-                "Pages of other origins may use this path only where keys are required, or "
-                "where BABELGATE_CORS_ORIGINS names them."
+                "Pages from other origins may use this path only if keys are required, or if "
+                "BABELGATE_CORS_ORIGINS lists their origin."
             )
 
 

@@ -397,7 +397,7 @@ def check_number(text: bytes, most: int) -> None:
 
 def _refuse_number(most: int) -> BodyTooLarge:
     return BodyTooLarge(
-        f"A form, a list or a URL may have {most} fields; this one has more."
+        f"A form, list or URL may have at most {most} fields; this one has more."
     )
 
 

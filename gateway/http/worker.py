@@ -195,12 +195,12 @@ class ProblemWorker(GeventWorker):  # type: ignore[misc]
         if isinstance(problem, InternalError):
             self.log.error("a request failed in Gunicorn: %s", describe(exc))
         else:
-            self.log.warning("a request cannot be read: %s", type(exc).__name__)
+            self.log.warning("a request could not be parsed: %s", type(exc).__name__)
         try:
             answer = render(problem, getattr(req, "path", ""))
             util.write_nonblock(client, answer)
         except OSError:
-            self.log.debug("the client has gone before its error was sent")
+            self.log.debug("the client disconnected before its error was sent")
 
 
 class EmbeddedWorker(ProblemWorker):
@@ -237,7 +237,7 @@ def refuse(client: Any) -> None:
     with Timeout(_REFUSAL_S, False):
         line = client.recv(1 << 16).partition(b"\r\n")[0].decode("latin-1")
         path = re.split(r"[? ]", line.partition(" ")[2], maxsplit=1)[0]
-        told = "The gateway has as many connections as it takes."
+        told = "The gateway has as many connections as it allows."
         client.sendall(render(TooManyConnections(told), path))
         linger(client)
 
@@ -251,7 +251,7 @@ def explain(error: BaseException) -> Problem:
         case InvalidResponseHeader() | InvalidResponseHeaderName():
             pass
         case ParseException():
-            return MalformedRequest("The request is not HTTP that this server reads.")
+            return MalformedRequest("This server cannot parse the request as HTTP.")
     return InternalError("The gateway failed on this request.")
 
 

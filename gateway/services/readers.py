@@ -86,7 +86,7 @@ class Readers:
             raise TooManyRows(job.max_rows) from error
         except TermsUnavailable as error:
             raise GlossariesUnavailable(
-                "The glossary cannot be read now, or was changed a moment ago."
+                "The glossary cannot be read now, or has just been changed."
             ) from error
 
     def close(self) -> None:
@@ -112,7 +112,7 @@ class Readers:
     @contextmanager
     def _take_place(self, size: int, call: Call) -> Iterator[None]:
         if len(self._waiting) >= _MOST_WAITING:
-            raise Overloaded("Too many long texts wait to be read.")
+            raise Overloaded("Too many long texts are waiting to be read.")
         turn, rank = Event(), time.monotonic() + size / _CHARACTERS_PER_S
         place = (rank, next(self._arrivals), turn)
         heapq.heappush(self._waiting, place)

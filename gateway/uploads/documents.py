@@ -65,7 +65,7 @@ def _explained() -> Iterator[None]:
         raise UnsupportedDocument(str(error)) from error
     except OSError as error:
         if error.errno in NO_ROOM:
-            raise DiskFull("There is no room for the document here.") from error
+            raise DiskFull("The server has no room for the document.") from error
         raise
 
 
@@ -83,7 +83,7 @@ class Documents:
             settings.disk_reserve_bytes,
         )
         self._most_bytes = settings.document_bytes
-        self._too_large = f"A document may have {self._most_bytes} bytes."
+        self._too_large = f"A document may have at most {self._most_bytes} bytes."
 
     @_explained()
     def receive(
@@ -157,7 +157,7 @@ class Documents:
 
     def _read_form(self, request: GatewayRequest, call: Call) -> Iterator[FormPart]:
         if request.headers.get("Content-Encoding", "") not in ("", "identity"):
-            raise UnsupportedEncoding("Expected a form as it is.", "identity")
+            raise UnsupportedEncoding("Expected an uncompressed form.", "identity")
         content_type = request.content_type or ""
         if parse_options_header(content_type)[0] != "multipart/form-data":
             raise MalformedRequest(
@@ -171,7 +171,7 @@ class Documents:
         stream = Stream(limit(pieces, most, self._too_large))
         for number, part in enumerate(Form(stream, find_boundary(content_type))):
             if number >= _MOST_FIELDS:
-                raise BodyTooLarge(f"The form has over {_MOST_FIELDS} parts.")
+                raise BodyTooLarge(f"The form has more than {_MOST_FIELDS} parts.")
             yield part
 
     def _reserve(self, request: GatewayRequest, address: str) -> Reservation:
@@ -184,10 +184,10 @@ class Documents:
             raise TooManyDocuments(error.limit, is_own=error.is_own) from error
         except NoRoom as error:
             if not error.is_own:
-                raise DiskFull("There is no room for more documents here.") from error
+                raise DiskFull("The server has no room for more documents.") from error
             raise BodyTooLarge(
-                f"Your documents may take {error.limit} bytes together: delete some, or "
-                "wait until they are deleted. One that is not done counts twice."
+                f"Your documents may take at most {error.limit} bytes together: delete some, "
+                "or wait until they are deleted. Unfinished ones count twice."
             ) from error
 
     def _write_file(self, stream: Stream, path: Path) -> None:

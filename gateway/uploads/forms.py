@@ -103,7 +103,7 @@ class Form:
             ) from error
         except RequestEntityTooLarge as error:
             raise BodyTooLarge(
-                "The form has too much before, between or after its files."
+                "The form has too much data before, between or after its files."
             ) from error
         return event
 

@@ -336,7 +336,7 @@ def cut(
         yield row
         del row  # frees its bytes while the next one is read
     if not frames:
-        raise InvalidImage(f"The form has no file in it, expected {_EXPECTED}.")
+        raise InvalidImage(f"The form contains no file, expected {_EXPECTED}.")
 
 
 def _find_content_type(head: bytes) -> str | None:
@@ -392,9 +392,9 @@ class _Cutter:
         size = prod(frame)
         # Checked before any frame is read.
         if size > (most := self.limits.max_image_bytes):
-            raise BodyTooLarge(f"A frame has {size} bytes, it may have {most}.")
+            raise BodyTooLarge(f"A frame has {size} bytes, expected at most {most}.")
         if (whole := count * size) > (most := self.limits.max_upload_bytes):
-            raise BodyTooLarge(f"The array has {whole} bytes, it may have {most}.")
+            raise BodyTooLarge(f"The array has {whole} bytes, expected at most {most}.")
         at_once = max(1, min(ROW_FRAMES, ROW_BYTES // size))
         for first in range(0, count, at_once):
             frames = min(at_once, count - first)
@@ -412,7 +412,7 @@ class _Cutter:
             yield Cut(body.getvalue(), "application/octet-stream", frames, place)
         if stream.peek(1):
             raise InvalidImage(
-                f"The array goes on after its end: expected {whole} bytes for its shape "
+                f"The array continues after its end: expected {whole} bytes for its shape "
                 f"{shape}, found more."
             )
 

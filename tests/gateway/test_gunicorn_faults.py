@@ -108,5 +108,5 @@ def test_the_log_holds_nothing_of_all_this(running):
     assert SECRET not in said
     assert "Traceback" not in said
     assert "MalformedRequest" not in said
-    assert said.count("not caught: ValueError at ") >= 3
+    assert said.count("uncaught error: ValueError at ") >= 3
     assert "a library's own word\nValueError at " in said

@@ -62,7 +62,7 @@ def test_the_table_says_what_the_json_does():
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        ("revoke nobody", 1, "There is no key 'nobody'"),
+        ("revoke nobody", 1, "There is no active key 'nobody'"),
         ("add", 2, "Missing option '--name'"),
         ("add --name 'a\nb'", 2, "1 to 200 printable"),
         ("add --name a --requests-per-minute 0", 2, "greater than or equal to 1"),

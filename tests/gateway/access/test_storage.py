@@ -46,7 +46,7 @@ def test_a_key_is_found_as_it_was_made_and_its_token_is_not_stored(storage, data
 
 def test_a_name_is_free_again_when_its_key_is_revoked(storage):
     storage.add("cat", GRANT)
-    with pytest.raises(StorageError, match="a key 'cat' already"):
+    with pytest.raises(StorageError, match="'cat' already exists"):
         storage.add("cat", GRANT)
     storage.revoke("cat")
     storage.add("cat", GRANT)
@@ -59,7 +59,7 @@ def test_a_key_is_revoked_once(storage, by):
     wanted = "cat" if by == "name" else key_id
     assert storage.revoke(wanted).id == key_id
     assert storage.sync({}, "a", None).keys == {}
-    with pytest.raises(StorageError, match="no key"):
+    with pytest.raises(StorageError, match="no active key"):
         storage.revoke(wanted)
 
 

@@ -147,7 +147,7 @@ def test_what_takes_too_long_with_what_waits_is_refused_at_once():
     crowd.queue._unit_s = 0.000_1
     begun = crowd.queue.take_turns([LONG] * 300, make_call(address="a"), len)
     next(begun)
-    with pytest.raises(Overloaded, match="takes about") as caught:
+    with pytest.raises(Overloaded, match="take about") as caught:
         crowd.ask("a", 100)
     assert int(caught.value.headers["Retry-After"]) > 1
     crowd.ask("b", 3)

@@ -76,7 +76,7 @@ def test_a_process_without_a_place_sees_itself(folder, monkeypatch, caplog):
     monkeypatch.setattr(shared_memory, "PROCESSES", 2)
     first, second, third = (SharedCounters(folder) for _ in range(3))
     assert {first.place, second.place} == {0, 1}
-    assert "2 processes use" in caplog.text
+    assert "2 processes already use" in caplog.text
     first.open("ko").publish(LOAD)
     alone = third.open("ko")
     assert alone.read() == (ModelLoad(), 0)

@@ -36,7 +36,7 @@ def translate(client: FlaskClient, text: Any, **fields: Any) -> TestResponse:
     [
         ({"name": None, "Naem": 1}, "name", "Naem: unknown field, did you mean name?"),
         ({"entries": {"a": " "}}, "entries", "Value for the key with the index 0"),
-        ({"tgt_lang": "en"}, "tgt_lang", "expected another language than src_lang"),
+        ({"tgt_lang": "en"}, "tgt_lang", "expected a language other than src_lang"),
         ({"src_lang": "xx"}, "src_lang", "'xx' is not served"),
         ({"tgt_lang": "xx"}, "tgt_lang", "'xx' is not served"),
     ],

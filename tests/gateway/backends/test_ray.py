@@ -106,8 +106,8 @@ def test_a_single_address_is_asked_again_on_a_new_connection(
     [
         (["crash", "close", "cut"], 3, "replicas for ko do not answer"),
         (["crash", "crash", "loading"], 3, "The replica says not-ready"),
-        (["refuse-key"] * 3, 3, "do not take the gateway's key"),
-        (["unserved"] * 2, 2, "serves no model ko yet"),
+        (["refuse-key"] * 3, 3, "do not accept the gateway's key"),
+        (["unserved"] * 2, 2, "does not serve ko yet"),
     ],
     ids=["ended", "loading at last", "another key", "no application"],
 )
@@ -160,7 +160,7 @@ def test_an_address_that_is_gone_costs_no_row_and_is_avoided(backend, ingress, c
     for _ in range(5):
         assert predict(backend) == TRANSLATED
     assert len(ingress[1].calls) == 5
-    assert caplog.messages == [f"{ingress[0].url} cannot be reached; others are asked"]
+    assert caplog.messages == [f"{ingress[0].url} cannot be reached; using the others"]
     ingress[1].stop()
     with pytest.raises(NotReady, match="No ingress of the cluster can be reached"):
         predict(backend)
@@ -289,7 +289,7 @@ def find_state(backend: RayBackend) -> ModelState:
         ("loading", "The replica says not-ready."),
         ("crash", r"No replica answers \(status 500\)."),
         ("other", r"No replica answers \(status 200\)."),
-        ("unserved", "The cluster serves no such model."),
+        ("unserved", "The cluster does not serve this model."),
         ("hang", "No replica answers."),
     ],
 )

@@ -59,7 +59,7 @@ def test_what_a_client_sends_is_read_in_one_way(upload):
 
 FAULTS = [
     (make("OurGlossary", b"{"), "body", "", "not JSON"),
-    (make("OurGlossary", b'{"a": {"b": 1, "b": 2}}'), "body", "", "'b' is twice in"),
+    (make("OurGlossary", b'{"a": {"b": 1, "b": 2}}'), "body", "", "'b' is repeated in"),
     (make("OurGlossary", b"\xff", FORM), "body", "", "not UTF-8: byte 0"),
     (make("OurGlossary", {}), "missing", "name", "missing, expected a string"),
     (make("OurGlossary", OURS | {"name": " "}), "wrong", "name", "expected 1 to 1024"),

@@ -117,9 +117,9 @@ PACKED = gzip.compress(b"Hello")
     ("body", "said"),
     [
         pytest.param(b"Hello", "this is no gzip", id="plain"),
-        pytest.param(PACKED[:-1], "ends too early", id="cut off"),
+        pytest.param(PACKED[:-1], "in the middle of gzip", id="cut off"),
         pytest.param(PACKED[:-8] + bytes(8), "this is no gzip", id="checksum"),
-        pytest.param(PACKED * 2, "goes on", id="twice"),
+        pytest.param(PACKED * 2, "continues after the end", id="twice"),
     ],
 )
 def test_what_is_no_gzip_is_malformed(body, said):

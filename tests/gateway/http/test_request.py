@@ -98,7 +98,7 @@ MORE = MOST + 1
     ],
 )
 def test_more_fields_than_there_may_be_are_refused_with_the_bound(body, kind, query):
-    with pytest.raises(BodyTooLarge, match=f"may have {MOST} fields"):
+    with pytest.raises(BodyTooLarge, match=f"may have at most {MOST} fields"):
         read(body, kind, query)
     assert read(b"&".join([b"q=a"] * MOST), FORM) == {"q": ["a"] * MOST}
 

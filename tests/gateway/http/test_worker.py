@@ -74,7 +74,7 @@ def test_a_client_that_has_gone_is_no_fault(caplog):
     log = SimpleNamespace(warning=lambda *a: said.append(a[0]), debug=lambda *a: None)
     stub: Any = SimpleNamespace(log=log)
     ProblemWorker.handle_error(stub, None, client, None, errors.InvalidHeader("x"))
-    assert said == ["a request cannot be read: %s"]
+    assert said == ["a request could not be parsed: %s"]
 
 
 @pytest.mark.parametrize(

@@ -65,9 +65,9 @@ def test_they_are_the_same_whatever_the_pieces_are(sizes):
     [
         (join(b"a")[: -len(END)], MalformedRequest, "ends before its last boundary"),
         (b"--xyz\r\na: b\r\n\r\nc\r\n" + END, MalformedRequest, "headers of a part"),
-        (b"\r\n" * 2**19 + join(), BodyTooLarge, "too much before, between"),
-        (join() + b" " * 2**20, BodyTooLarge, "too much before, between or after"),
-        (b"--xyz\r\n" + b"a" * 2**20, BodyTooLarge, "too much before, between"),
+        (b"\r\n" * 2**19 + join(), BodyTooLarge, "too much data before, between"),
+        (join() + b" " * 2**20, BodyTooLarge, "too much data before, between or after"),
+        (b"--xyz\r\n" + b"a" * 2**20, BodyTooLarge, "too much data before, between"),
     ],
 )
 def test_what_is_no_form_is_refused(data, problem, detail):

@@ -100,7 +100,7 @@ def test_what_cannot_be_taken_is_refused_before_a_byte_of_it_is_read():
         (b"RIFF\0\0\0\0WAVE", "", UnsupportedImage, "this is none of them"),
         (save(count_up(2, 2, 3)) + b"\0", "", InvalidImage, "12 bytes for its shape"),
         (save(count_up(2, 2, 3))[:60], "", InvalidImage, "header is damaged"),
-        (join(), FORM, InvalidImage, "The form has no file in it"),
+        (join(), FORM, InvalidImage, "The form contains no file"),
         (join(b""), FORM, InvalidImage, "image 0: Nothing was sent"),
         (FIELD.replace(b"; name=top_k", b""), FORM, InvalidRequest, "body: found a"),
     ],
@@ -115,8 +115,12 @@ def test_what_is_no_upload_is_refused(data, content_type, problem, detail):
     ("data", "content_type", "detail"),
     [
         (join(JPEG, JPEG + b"a" * 1000), FORM, "image 1: The image has more than 1000"),
-        (save(count_up(20, 20, 3)), "", "A frame has 1200 bytes, it may have 1000."),
-        (describe(UINT8 + "(9, 18, 18, 3)}"), "", "The array has 8748 bytes, it may"),
+        (
+            save(count_up(20, 20, 3)),
+            "",
+            "A frame has 1200 bytes, expected at most 1000.",
+        ),
+        (describe(UINT8 + "(9, 18, 18, 3)}"), "", "The array has 8748 bytes, expected"),
         (join(*[JPEG] * 60), FORM, MORE),
         (save(count_up(3, 2, 3)) + b"a" * 4000, "", MORE),
     ],
