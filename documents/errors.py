@@ -37,7 +37,7 @@ class EncryptedDocument(DocumentError):
     slug = "encrypted-document"
 
     def __init__(
-        self, said: str = "The document is encrypted: save it without password"
+        self, said: str = "The document is encrypted: save it without a password"
     ) -> None:
         super().__init__(said)
 
@@ -82,7 +82,7 @@ def explain(error: Exception) -> dict[str, Any]:
         return write_problem(error.slug, error.status, str(error))
     if isinstance(error, OSError) and error.errno in NO_ROOM:
         return write_problem(
-            "disk-full", 507, "There is no room for the translated document."
+            "disk-full", 507, "There is no disk space for the translated document."
         )
     # Log only the location: the message may quote the document.
     *_, (frame, line) = walk_tb(error.__traceback__)

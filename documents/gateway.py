@@ -47,9 +47,9 @@ _LONGEST_BUSY_S, _LONGEST_GONE_S = 3_600.0, 86_400.0
 _BUSY = frozenset({408, 429, 502, 503, 504})
 _OVERLOADED = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.GATEWAY_TIMEOUT})
 _OUT_OF_MEMORY = "urn:babelgate:out-of-memory"
-_SILENT = write_problem("deadline", 504, "The gateway was silent.")
-_GONE = write_problem("not-ready", 503, "The gateway does not answer.")
-_WRONG = write_problem("internal", 500, "The gateway has answered wrongly.")
+_SILENT = write_problem("deadline", 504, "The gateway did not answer in time.")
+_GONE = write_problem("not-ready", 503, "The gateway cannot be reached.")
+_WRONG = write_problem("internal", 500, "The gateway sent an invalid answer.")
 #: The position of a refused text in the request, as a problem names it.
 _PLACE = re.compile(r"src_text\[(\d+)\](?:: )?")
 
@@ -126,7 +126,7 @@ class _Retries:
 
     def refuse(self, texts: int) -> TranslationRefused:
         """Return the last answer as an error, without the position in the sent request."""
-        detail = str(self.problem.get("detail") or "The gateway has refused a text.")
+        detail = str(self.problem.get("detail") or "The gateway refused a text.")
         place = _PLACE.search(detail)
         index = 0 if texts == 1 else int(place[1]) if place else None
         slug = str(self.problem["type"]).rpartition(":")[2]

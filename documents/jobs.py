@@ -154,7 +154,7 @@ class Jobs:
         """Review the next few documents; after the last one, pause and start over."""
         looked = [*islice(self._unseen, _WALKED)]
         for document_id in filter(None, looked):
-            log.info("document %s: deleted, its time has come", document_id)
+            log.info("document %s: deleted because it has expired", document_id)
         if len(looked) < _WALKED and time.monotonic() >= self._walks_at:
             self._walks_at = time.monotonic() + _WALK_S
             self._unseen = self.storage.walk(time.time())

@@ -453,7 +453,7 @@ class DocumentStorage:
             aside = self.folder / "aside"
             aside.mkdir(mode=0o700, exist_ok=True)
             durable.rename(path, aside / f"{secrets.token_hex(4)}-{path.name[:100]}")
-            log.warning("%.8s… cannot be read: it is put aside", path.name)
+            log.warning("%.8s… cannot be read: moved to aside/", path.name)
 
     @contextmanager
     def _guard(self, path: Path) -> Iterator[None]:
@@ -465,7 +465,7 @@ class DocumentStorage:
         except OSError as error:
             if path not in self._told:
                 self._told.add(path)
-                log.error("%.8s… is skipped: %s", path.name, type(error).__name__)
+                log.error("%.8s… was skipped: %s", path.name, type(error).__name__)
 
     def _find(self, *names: str) -> Path:
         return self.folder.joinpath("kept", *names)

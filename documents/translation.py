@@ -140,7 +140,7 @@ class DocumentTranslation:
         shutil.copyfile(self.document.source, self.document.part)
         durable.sync(self.document.part)
         durable.rename(self.document.part, self.document.result)
-        self._warn(f"The document is in {self.document.order.tgt_lang!r} already.")
+        self._warn(f"The document is already in {self.document.order.tgt_lang!r}.")
         self._report(texts_done=texts)
 
     def _warn(self, *warnings: str) -> None:
@@ -288,19 +288,18 @@ def _describe_error(
 ) -> DocumentError:
     told = {
         "memory": f"{allowance.memory_bytes >> 20:,} MB of memory",
-        "bytes": f"{allowance.written_bytes >> 20:,} MB in its files",
-        "cpu": f"{allowance.cpu_s:,} s of a processor's time",
+        "bytes": f"{allowance.written_bytes >> 20:,} MB of files",
+        "cpu": f"{allowance.cpu_s:,} s of CPU time",
         "time": f"{allowance.time_s:,.0f} s",
     }
     is_size = error.resource in ("memory", "bytes")
     return (DocumentTooLarge if is_size else DocumentTooSlow)(
-        f"To {step} it takes more than {told[error.resource]}, which is the limit for a "
-        "document of its size."
+        f"It takes more than {told[error.resource]}, the limit for a document of its size, "
+        f"to {step} it."
     )
 
 
 def _give_up(what: str, times: int) -> DamagedDocument:
     return DamagedDocument(
-        f"{what} {times} times with this document: it cannot be read in the memory that is "
-        "there."
+        f"{what} {times} times on this document: the available memory is not enough."
     )

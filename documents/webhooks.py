@@ -43,7 +43,7 @@ def tell(document: DocumentFolder, allowed: str) -> float:
         found = type(error).__name__
     is_told = found in (*range(200, 300), HTTPStatus.GONE)
     is_late = age_s + delay_s > _PATIENCE_S
-    said = "told" if is_told else "given up" if is_late else "to be told again"
+    said = "delivered" if is_told else "given up" if is_late else "to be sent again"
     log.info("document %s: webhook %s: %s", order.id, said, found)
     if not (is_told or is_late):
         return delay_s

@@ -45,5 +45,5 @@ def find_format(name: str) -> Format:
     if ending in _BY_SUFFIX:
         return _BY_SUFFIX[ending]
     known = ", ".join(SUFFIXES)
-    shown = f"in {ending[:20]!r}" if ending else "without an ending"
-    raise UnknownFormat(f"The file's name ends {shown}; expected one of {known}")
+    shown = f"ends in {ending[:20]!r}" if ending else "has no extension"
+    raise UnknownFormat(f"The file's name {shown}; expected one of {known}")

@@ -176,7 +176,7 @@ class _Splitter:
             )
             raise DamagedDocument(message) from error
         if len(self.buffer) > MAX_BLOCK_BYTES:
-            said = f"a paragraph or chapter of more than {MAX_BLOCK_BYTES >> 20} MiB"
+            said = f"a paragraph or chapter has more than {MAX_BLOCK_BYTES >> 20} MiB"
             self._refuse(said, DocumentTooLarge)
 
     def flush(self, end: int) -> None:
@@ -199,7 +199,7 @@ class _Splitter:
         if self.block_start is None:
             self.safe, self.elements = self.parser.CurrentByteIndex, 0
         elif self.elements > MAX_ELEMENTS:
-            said = f"a paragraph or chapter of more than {MAX_ELEMENTS:,} elements"
+            said = f"a paragraph or chapter has more than {MAX_ELEMENTS:,} elements"
             self._refuse(said, DocumentTooLarge)
         if self.inside is not None:
             return
@@ -246,7 +246,7 @@ class _Splitter:
 
     def _declare(self, prefix: str | None, uri: str | None) -> None:
         if len(uri or "") > _MAX_URI:
-            self._refuse(f"a namespace of more than {_MAX_URI:,} characters")
+            self._refuse(f"a namespace has more than {_MAX_URI:,} characters")
         if self.inside is None:
             self.declared[prefix or ""] = uri or ""
 
@@ -269,7 +269,7 @@ class _Splitter:
         except LookupError:
             name = encoding
         if name not in _ENCODINGS:
-            said = f"the encoding {encoding[:20]!r} is not one of XML's"
+            said = f"the encoding {encoding[:20]!r} is not supported"
             self._refuse(f"{said}: expected UTF-8 or UTF-16", DamagedDocument)
         if not name.startswith("utf-16"):
             self.encoding = name

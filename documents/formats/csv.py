@@ -52,7 +52,7 @@ def _split(lines: Iterator[str], delimiter: str) -> Iterator[Row]:
                 )
             yield line
         if taken:
-            raise DamagedDocument(f"The quote of a cell in row {number:,} does not end")
+            raise DamagedDocument(f"A quoted cell in row {number:,} is not closed")
 
     csv.field_size_limit(sys.maxsize)  # `take` limits whole rows
     for values in csv.reader(take(), delimiter=delimiter):

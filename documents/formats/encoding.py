@@ -113,7 +113,7 @@ def find_encoding(
         if survey.strays or survey.known < _SURE_CHARACTERS:
             survey = _survey(path, declared)
         else:
-            warn(f"The file says {declared.title}, and is UTF-8: read as that.")
+            warn(f"The file declares {declared.title}, but is UTF-8: read as UTF-8.")
             declared = None
     if declared and survey.strays <= survey.known:
         encoding = declared
@@ -123,11 +123,11 @@ def find_encoding(
         if guess or survey.strays > survey.known:
             encoding = Encoding(guess or _guess(path, language))
             survey = _survey(path, encoding)
-            warn(f"The file does not say its encoding: read as {encoding.title}.")
+            warn(f"The file does not declare its encoding: read as {encoding.title}.")
     if survey.strays:
         warn(
             f"{survey.strays:,} of the file's bytes, the first at byte {survey.first:,}, are "
-            f"not {encoding.title}: they stay, and are read as windows-1252 in texts."
+            f"not {encoding.title}: they are kept, but read as windows-1252 in texts."
         )
     return encoding
 
@@ -187,7 +187,7 @@ def _guess(path: Path, language: str | None) -> str:
         compat_names=False,
     )
     if not found["encoding"]:
-        raise DamagedDocument("The file is no text in any encoding that is known")
+        raise DamagedDocument("The file is not text in any known encoding")
     return found["encoding"] if found["confidence"] > _LEAST_CONFIDENCE else likely
 
 
@@ -295,8 +295,8 @@ def write_text(
             except UnicodeEncodeError as error:
                 missing = ord(error.object[error.start])
                 warn(
-                    f"The file was {encoding.title}, which lacks U+{missing:04X} of the "
-                    "translation: it is UTF-8 now."
+                    f"The file was {encoding.title}, which lacks the translation's "
+                    f"U+{missing:04X}: it is now UTF-8."
                 )
                 file.write(encoder.encode("", True))
                 _turn_to_utf8(file, target.parent, encoding, declaration)
@@ -331,5 +331,5 @@ def _turn_to_utf8(
 
 def _refuse(place: int, encoding: Encoding) -> DamagedDocument:
     return DamagedDocument(
-        f"The file is no text: byte {place:,} is not {encoding.title}"
+        f"The file is not text: byte {place:,} is not valid {encoding.title}"
     )

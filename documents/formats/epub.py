@@ -133,7 +133,7 @@ def _plan(package: Package) -> Mapping[str, ElementNames]:
             if kind and package.has(name):
                 vocabularies[name] = kind
     if not vocabularies:
-        raise DamagedDocument(f"{_CONTAINER} names no book")
+        raise DamagedDocument(f"{_CONTAINER} does not name a book")
     return vocabularies
 
 
@@ -145,7 +145,7 @@ def _check_encryption(package: Package) -> None:
             is_method = name_of(method) == "enc:EncryptionMethod"
             if is_method and method.get("Algorithm") not in _FONT_METHODS:
                 raise EncryptedDocument(
-                    "The book is protected (DRM): it cannot be read"
+                    "The book is protected by DRM and cannot be read"
                 )
 
 

@@ -61,7 +61,7 @@ class Format:
 
 
 #: The warning about words with a reading above them.
-LOST_READINGS = "Translated sentences have lost the readings of their words (ruby)."
+LOST_READINGS = "Translated sentences have lost their ruby text (readings of words)."
 
 
 @dataclass(frozen=True, slots=True)

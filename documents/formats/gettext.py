@@ -150,9 +150,7 @@ def find_edits(content: str) -> Iterator[Edit]:
     first = next(entries, None)
     if first is None:
         if content.strip():
-            raise DamagedDocument(
-                "The file has no msgid; expected a catalog of gettext"
-            )
+            raise DamagedDocument("The file has no msgid; expected a gettext catalog")
         return
     named = first.fields.get("msgstr") if first.is_header else None
     header = _read_header(named.text if named else "")
@@ -169,7 +167,7 @@ def _read_entries(content: str) -> Iterator[_Entry]:
         found = _FIELD.fullmatch(raw)
         is_note = not raw.strip() or raw.lstrip().startswith("#")
         if not is_note and (not found or not (found[1] or last)):
-            raise DamagedDocument(f"Line {number:,} is no line of a catalog of gettext")
+            raise DamagedDocument(f"Line {number:,} is not a line of a gettext catalog")
         starts = found is not None and found[1] in ("msgid", "msgctxt")
         if entry.translations and (is_note or starts):
             yield _check_entry(entry, number)
@@ -204,7 +202,7 @@ def _check_entry(entry: _Entry, number: int) -> _Entry:
 
 def _refuse(number: int) -> DamagedDocument:
     return DamagedDocument(
-        f"The entry before line {number:,} has no msgid or no msgstr, or one of them twice"
+        f"The entry before line {number:,} lacks msgid or msgstr, or repeats a keyword"
     )
 
 

@@ -91,7 +91,7 @@ def split_fragment(fragment: str, pieces: Sequence[InlinePiece]) -> Iterator[str
         yield unescape(fragment[place : found.start()])
         if found[3]:
             if not opened:
-                raise _report("has an end without a beginning")
+                raise _report("has an end tag without a start tag")
             index = partners[opened.pop()]
         else:
             number = found[1] or found[2] or ""
@@ -99,12 +99,12 @@ def split_fragment(fragment: str, pieces: Sequence[InlinePiece]) -> Iterator[str
             index = places.get(number, -1) if can_be_here else -1
             left.pop(number, None)
             if index < 0 or (index in partners) is not bool(found[1]):
-                raise _report(f"has an element too many, {found[0]!r}")
+                raise _report(f"has an extra element, {found[0]!r}")
             opened += [index] if found[1] else []
         yield index
         place = found.end()
     if left or opened:
-        numbers = ", ".join([*left][:_MOST_SHOWN]) or "its last one's end"
+        numbers = ", ".join([*left][:_MOST_SHOWN]) or "the last end tag"
         more = "…" if len(left) > _MOST_SHOWN else ""
         raise _report(f"lacks an element: {numbers}{more}")
     yield unescape(fragment[place:])
@@ -116,7 +116,7 @@ def escape(text: str) -> str:
 
 
 def _report(fault: str) -> LostMarkup:
-    return LostMarkup(f"A translation {fault}; expected each of its text's once")
+    return LostMarkup(f"A translation {fault}; expected each element of its text once")
 
 
 def _find_partners(pieces: Sequence[InlinePiece]) -> dict[int, int]:

@@ -60,7 +60,7 @@ def _check(content: str) -> None:
         )
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
-        raise DamagedDocument(f"No JSON at {where}: {error.msg}") from error
+        raise DamagedDocument(f"Invalid JSON at {where}: {error.msg}") from error
     except RecursionError as error:
         raise RefusedContent(_TOO_DEEP) from error
 
@@ -70,7 +70,7 @@ def _drop(_: object) -> None:
 
 
 def _refuse(name: str) -> NoReturn:
-    raise DamagedDocument(f"No JSON: it has no value {name}")
+    raise DamagedDocument(f"Invalid JSON: {name} is not a JSON value")
 
 
 def _find_edit(raw: str, start: int, is_escaped: bool) -> Iterator[Edit]:

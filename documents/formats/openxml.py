@@ -197,7 +197,7 @@ class Runs:
         self._copied_bytes += style.size
         if self._copied_bytes > _MAX_COPIED_BYTES:
             raise DocumentTooLarge(
-                "The formatting of a paragraph has too many bytes for each of its parts"
+                "A paragraph's formatting is too large to be copied to each of its parts"
             )
         run = etree.SubElement(paragraph, style.run.tag, style.run.attrib)
         if style.properties is not None:
@@ -506,7 +506,7 @@ def _make_formats(ending: str, name: str, program: str) -> Iterator[Format]:
         }
         if main not in types.values():
             raise DamagedDocument(
-                f"Not what its name says: no part is a {family} {kind_name}.main"
+                f"The extension seems wrong: no part is a {family} {kind_name}.main"
             )
         cells = _name_cells(package, types)
         sheets = "sharedStrings worksheet comments"

@@ -76,7 +76,7 @@ class Package(zipfile.ZipFile):
             with self._unpack("mimetype") as part:
                 if part.read(100).strip() == expected.encode():
                     return
-        raise DamagedDocument(f"Not what its name says: no mimetype {expected}")
+        raise DamagedDocument(f"The extension seems wrong: no mimetype {expected}")
 
     def list_elements(self, name: str, wanted: str) -> Iterator[Element]:
         """Yield a member's outermost elements with a short name. Raises DamagedDocument if the
@@ -108,7 +108,7 @@ class Package(zipfile.ZipFile):
         file.seek(member.header_offset)
         header = file.read(_LOCAL_HEADER.size)
         if len(header) < _LOCAL_HEADER.size or not header.startswith(b"PK\3\4"):
-            raise DamagedDocument(f"{member.filename} is not where the list says")
+            raise DamagedDocument(f"{member.filename} is not at its stated offset")
         name_bytes, extra_bytes = _LOCAL_HEADER.unpack(header)[-2:]
         file.seek(name_bytes + extra_bytes, os.SEEK_CUR)
         copied = _describe_member(member)
@@ -156,12 +156,12 @@ def _check_start(file: BinaryIO) -> None:
     if start.startswith(b"PK"):
         return
     if start != _OLE:
-        raise DamagedDocument("Not an office document: it is no zip file")
+        raise DamagedDocument("Not an office document: it is not a zip file")
     with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
         if content.find("EncryptedPackage".encode("utf-16-le")) >= 0:
             raise EncryptedDocument
     raise DamagedDocument(
-        "A binary document as Office wrote it before 2007: save it as .docx, .xlsx or .pptx"
+        "A binary Office document from before 2007: save it as .docx, .xlsx or .pptx"
     )
 
 
@@ -185,7 +185,7 @@ def _check_directory(file: BinaryIO) -> None:
     members = file.read(directory_bytes).count(b"PK\1\2")
     if members > MAX_MEMBERS:
         raise DocumentTooLarge(
-            f"The document has {members} parts: expected {MAX_MEMBERS} or less"
+            f"The document has {members} parts: expected at most {MAX_MEMBERS}"
         )
 
 
@@ -208,7 +208,7 @@ def _check_places(members: list[zipfile.ZipInfo], end: int) -> None:
     for member, following in zip(ordered, starts[1:], strict=True):
         is_stored = member.compress_type == zipfile.ZIP_STORED
         if is_stored and member.file_size != member.compress_size:
-            raise DamagedDocument(f"{member.filename} has two sizes")
+            raise DamagedDocument(f"{member.filename} has contradictory sizes")
         packed_bytes = _LOCAL_HEADER.size + member.compress_size
         if member.header_offset + packed_bytes > following:
             raise RefusedContent(
@@ -225,11 +225,11 @@ def _check_member(member: zipfile.ZipInfo, names: set[str]) -> None:
     names.add(name)
     parts = name.replace("\\", "/").split("/")
     if name.startswith(("/", "\\")) or ".." in parts or ":" in parts[0]:
-        raise RefusedContent("The zip file has a member outside of its folder")
+        raise RefusedContent("The zip file has a member outside its folder")
     if member.flag_bits & _IS_ENCRYPTED:
         raise EncryptedDocument
     if member.header_offset < 0:
-        raise DamagedDocument(f"The zip file is damaged: {name} is nowhere")
+        raise DamagedDocument(f"The zip file is damaged: {name} has no valid offset")
     if member.compress_type not in _METHODS:
         message = f"{name} is compressed with method {member.compress_type}"
         raise DamagedDocument(f"{message}: expected 0 or 8 (deflate)")
@@ -329,5 +329,5 @@ def _translate(
 def _check_room(left: int) -> None:
     if left < 0:
         raise DocumentTooLarge(
-            f"With its translations the document has more than {_MAX_GROWTH} times the bytes"
+            f"The translation is more than {_MAX_GROWTH} times as large as the document"
         )

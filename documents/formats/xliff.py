@@ -107,7 +107,7 @@ class _Reader:
 
     def _leave(self, name: str) -> Iterator[Edit]:
         if not self.names:
-            raise DamagedDocument(f"An element {name[:40]!r} ends that did not begin")
+            raise DamagedDocument(f"The end tag of {name[:40]!r} has no start tag")
         self.names.pop()
         if name in _UNITS and self.unit:
             if self.scopes[-1]:

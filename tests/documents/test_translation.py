@@ -100,7 +100,7 @@ def test_a_document_in_the_target_language_is_returned_as_it_is(
     state = run_one(document)
     assert document.result.read_text() == "one\ntwo\n"
     assert (state.status, state.texts_done) == ("done", 2)
-    assert state.warnings == ("The document is in 'en' already.",)
+    assert state.warnings == ("The document is already in 'en'.",)
     assert gateway.texts == []
 
 
@@ -292,8 +292,8 @@ def test_what_is_over_stays_over(add, run_one, gateway):
     ("end", "slug", "words"),
     [
         (LimitExceeded("memory"), "document-too-large", "more than 512 MB of memory"),
-        (LimitExceeded("bytes"), "document-too-large", "more than 32 MB in its files"),
-        (LimitExceeded("cpu"), "document-too-slow", "30 s of a processor's time"),
+        (LimitExceeded("bytes"), "document-too-large", "more than 32 MB of files"),
+        (LimitExceeded("cpu"), "document-too-slow", "30 s of CPU time"),
         (LimitExceeded("time"), "document-too-slow", "more than 120 s,"),
         (WorkerEnded(), "damaged-document", "have ended 3 times"),
     ],

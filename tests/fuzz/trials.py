@@ -63,7 +63,7 @@ def _read_and_write(source: Path) -> None:
         raise
     except DocumentError:
         return
-    if any("does not say its encoding" in warning for warning in reading.warnings):
+    if any("does not declare its encoding" in warning for warning in reading.warnings):
         return  # another encoding may be guessed from the written bytes
     again = list(form.read(target, DocumentContext("de")))
     if source.suffix in (".po", ".xliff"):  # translated texts are not read again

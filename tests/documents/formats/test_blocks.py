@@ -75,7 +75,7 @@ REFUSED = {
     '<!DOCTYPE r SYSTEM "http://nowhere.invalid/a.dtd"><r/>': "external DTD",
     "<a>" * DEEP: "deep",
     f"<title xmlns='{DC}'>{'<a>' * DEEP}": "deep",
-    f"<r xmlns:a='{'u' * 1_001}'/>": "namespace of more than 1,000",
+    f"<r xmlns:a='{'u' * 1_001}'/>": "namespace has more than 1,000",
     "<r {}/>".format(" ".join(f"a{n}=''" for n in range(4_001))): "4,000 attributes",
 }
 DAMAGED = {

@@ -180,7 +180,7 @@ def test_each_ending_has_one_format(suffix):
 
 @pytest.mark.parametrize(
     ("name", "told"),
-    [("a.exe", "in '.exe'"), ("notes", "without an ending"), (".po", "without")],
+    [("a.exe", "in '.exe'"), ("notes", "has no extension"), (".po", "has no")],
 )
 def test_an_unknown_ending_is_an_error_that_names_the_known_ones(name, told):
     with pytest.raises(UnknownFormat, match=rf"{told}.*\.txt.*\.csv"):

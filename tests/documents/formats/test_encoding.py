@@ -116,12 +116,12 @@ def test_utf_16_without_a_mark_is_found(encoding, language):
     ids=["zero", "half a character", "in a later chunk"],
 )
 def test_what_is_no_text_is_an_error_that_names_the_byte(content, place):
-    with pytest.raises(DamagedDocument, match=f"byte {place:,} is not UTF"):
+    with pytest.raises(DamagedDocument, match=f"byte {place:,} is not valid UTF"):
         read("a.txt", content)
 
 
 def test_what_is_no_text_in_any_encoding_is_an_error():
-    with pytest.raises(DamagedDocument, match="no text in any encoding"):
+    with pytest.raises(DamagedDocument, match="not text in any known encoding"):
         read("a.txt", bytes(range(1, 256)) * 4)
 
 
@@ -157,7 +157,7 @@ def test_other_formats_become_utf_8_with_a_warning():
     written = translate("a.txt", content, known.__getitem__, context)
     assert written.decode() == "Grüße\n\nМир\n"
     assert [*context.warnings][-1] == (
-        "The file was WINDOWS-1252, which lacks U+041C of the translation: it is UTF-8 now."
+        "The file was WINDOWS-1252, which lacks the translation's U+041C: it is now UTF-8."
     )
 
 

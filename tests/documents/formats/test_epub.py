@@ -86,8 +86,8 @@ LOST = {INDEX: CONTAINER.replace("a.opf", "b.opf")}
 UNCLOSED = {CHAPTER: "<html><p>a<br></p></html>"}
 REFUSED = {
     "protected": ({HIDDEN: ENC.format(AES)}, EncryptedDocument, "protected"),
-    "kind": ({"mimetype": "a"}, DamagedDocument, "Not what"),
-    "no book": ({INDEX: "<a/>"}, DamagedDocument, "no book"),
+    "kind": ({"mimetype": "a"}, DamagedDocument, "seems wrong"),
+    "no book": ({INDEX: "<a/>"}, DamagedDocument, "not name a book"),
     "missing": (LOST, DamagedDocument, "OPS/b.opf is missing"),
     "HTML that is not XML": (UNCLOSED, DamagedDocument, "a b.xhtml, line 1"),
 }

@@ -78,5 +78,5 @@ def test_cells_with_results_stay(attributes: str, texts: list[str]):
 
 def test_a_document_with_a_password_is_told():
     manifest = MANIFEST.format("<m:file-entry><m:encryption-data/></m:file-entry>")
-    with pytest.raises(EncryptedDocument, match="without password"):
+    with pytest.raises(EncryptedDocument, match="without a password"):
         read("a.odt", pack_odf("", **{"META-INF/manifest.xml": manifest}))
