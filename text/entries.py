@@ -91,7 +91,7 @@ def _split_columns(text: str, languages: tuple[str, str]) -> Iterator[Placed]:
         try:
             row = next(lines, None)
         except csv.Error as error:
-            raise EntriesError(f"Key with {place} is no CSV: {error}") from error
+            raise EntriesError(f"Key with {place} is not CSV: {error}") from error
         if row is None:
             return
         if not any(cell.strip() for cell in row):

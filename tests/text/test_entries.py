@@ -72,7 +72,7 @@ def test_what_is_wrong_with_tsv_is_said_with_its_place(text, fault):
     ("text", "fault"),
     [
         ("a,b\nc", f"Key with {ONE} has 1 columns, expected 2, or 4 with languages"),
-        ('a,b\n"c,d', f"Key with {ONE} is no CSV: unexpected end of data"),
+        ('a,b\n"c,d', f"Key with {ONE} is not CSV: unexpected end of data"),
         ('"a\nb",c\n', "Key with the index 0 (starting at position 0) has a control"),
         ("a,b,en,fr", "There are no entries"),
     ],
