@@ -106,7 +106,7 @@ def translate(
         translator = Translator(server, wanted)
         if files == ["-"]:
             if output or column or into:
-                raise typer.BadParameter("`-` has no columns, and no -o: it is a text.")
+                raise typer.BadParameter("With `-`, omit --column, --into and -o.")
             show_remarks(Remarks((), translator.follow(_read_input(), _write_output)))
             return
         columns = name_columns(column or (), into or (), target)
@@ -162,7 +162,7 @@ def _run_job(job: FileJob) -> None:
             remarks = run_job(job, report)
     except (KeyboardInterrupt, ServerError):
         if job.plan.journal.exists():
-            console.print(f"Stopped, the same command goes on ({job.plan.journal}).")
+            console.print(f"Stopped. Rerun the command to resume ({job.plan.journal}).")
         raise
     show_remarks(remarks)
     if remarks.errors:

@@ -104,7 +104,7 @@ class Journal:
             self._log = durable.AppendLog(path)
             try:
                 if not durable.try_lock(self._log.fileno()):
-                    raise OutputError(f"{path}: another run writes it")
+                    raise OutputError(f"{path}: another run is writing it")
                 self._recover(json.loads(json.dumps(origin)), is_restart)
             except BaseException:
                 self._log.close()
@@ -148,9 +148,9 @@ class Journal:
             changed = [key for key in origin if known.get(key) != origin[key]]
             if not is_restart:
                 raise OutputError(
-                    f"{self.path} was begun with other options or files "
-                    f"({', '.join(changed) or 'of another version'}): use the same ones "
-                    "again, or --overwrite to begin anew"
+                    f"{self.path} was started with other options or files "
+                    f"({', '.join(changed) or 'by another version'}): use the same ones "
+                    "again, or --overwrite to start over"
                 )
             end = 0
         if end:
@@ -273,7 +273,7 @@ def run_job(job: FileJob, report: Report) -> Remarks:
     broken file and each loss. Raises ClientError, in which case the journal remains."""
     existing = next(filter(Path.exists, job.plan.files), None)
     if existing and not job.is_overwrite and not job.plan.journal.exists():
-        raise OutputError(f"{existing} is there already: --overwrite replaces it")
+        raise OutputError(f"{existing} already exists: --overwrite replaces it")
     job.check()
     files = [
         [source.name, source.size_bytes, source.modified_ns] for source in job.sources

@@ -102,7 +102,7 @@ def check_decoder() -> None:
         import clients.decoding  # noqa: F401
     except ModuleNotFoundError as error:
         raise ClientError(
-            "Videos are read by PyAV: `make .venv/ready-captioner` installs it."
+            "Reading videos requires PyAV: `make .venv/ready-captioner` installs it."
         ) from error
 
 
@@ -195,12 +195,12 @@ def plan_captions(
         suffix = f".{kind}"
         if output.suffix == suffix and not has_folder:
             raise OutputError(
-                f"{output}: {len(videos)} videos do not go into one {kind} file; give a "
+                f"{output}: {len(videos)} videos do not fit into one {kind} file; give a "
                 f"folder: -o {output.with_suffix('')} --format {kind}"
             )
         if output.exists() and not has_folder:
             raise OutputError(
-                f"{output}: {len(videos)} videos need a folder, this is a file"
+                f"{output}: {len(videos)} videos need a folder, not a file"
             )
         files = name_files(videos, lambda v: (output / v.relative).with_suffix(suffix))
     return OutputPlan(files, name_journal(output)), kind

@@ -67,7 +67,7 @@ def show_progress(unit: str) -> Iterator[Report]:
 def show_remarks(remarks: Remarks) -> None:
     """Print the files written, then the warnings in yellow and the errors in red."""
     for path in remarks.written:
-        console.print(f"{path} is written.")
+        console.print(f"Wrote {path}.")
     for warning in remarks.warnings:
         console.print(warning, style="yellow")
     for error in remarks.errors:

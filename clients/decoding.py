@@ -52,10 +52,10 @@ class FrameReader:
 
     def _read_frames(self, container: Any, skip: int) -> Iterator[Frame]:
         if not container.streams.video:
-            raise VideoError("holds no video stream")
+            raise VideoError("contains no video stream")
         stream = container.streams.video[0]
         if stream.codec_context is None:
-            raise VideoError("its codec is not known")
+            raise VideoError("unknown video codec")
         stream.thread_type = "AUTO"
         stream.thread_count = self._reading.decode_threads
         stated_s = _find_stated_length(container, stream)
@@ -72,9 +72,9 @@ class FrameReader:
                 skip = max(0, skip - 1)
             self._index += 1
         if self._index == 0:
-            raise VideoError("holds no frame that can be read")
+            raise VideoError("contains no readable frame")
         if self.end_s < stated_s - _MISSING_S:
-            raise VideoError(f"cut off, it says that it is {stated_s:.1f} s long")
+            raise VideoError(f"cut off before its stated end at {stated_s:.1f} s")
 
     def _follow(self, frame: Any, stream: Any, start_s: float) -> float:
         """Return the frame's time; in raw streams, which have none, the last frame's end."""

@@ -200,7 +200,7 @@ class DocumentJob(bulk.FileJob):
             return _Status.model_validate(self.server.ask(request))
         except ValidationError as error:
             place = f"{self.server.url}{request.path}"
-            raise ServerError(f"{place}: not the status of a document") from error
+            raise ServerError(f"{place}: expected a document's status") from error
 
     def _write_form(self, path: Path) -> tuple[Body, str]:
         """Return a form whose parts are read from the disk as they are sent, and its type."""

@@ -94,7 +94,7 @@ def _expand(argument: str, kind: SourceKind) -> Iterator[tuple[Path, Path]]:
         files = sorted(file for file in found if file.is_file())
         if not files:
             raise InputError(
-                f"{argument}: the folder holds no {kind.name} "
+                f"{argument}: the folder contains no {kind.name} "
                 f"({' '.join(sorted(kind.suffixes))})"
             )
         return ((file, file.relative_to(path)) for file in files)
@@ -132,7 +132,7 @@ def plan_translations(
         return list(sources), OutputPlan([output], name_journal(output))
     folder = Path(name) if name else None
     if folder and folder.exists() and not folder.is_dir():
-        raise OutputError(f"{name}: translations need a folder, this is a file")
+        raise OutputError(f"{name}: translations need a folder, not a file")
 
     def name_file(source: Source) -> Path:
         beside = source.path if folder is None else folder / source.relative
@@ -141,7 +141,7 @@ def plan_translations(
     written = {name_file(source).resolve() for source in sources}
     wanted = [source for source in sources if source.path.resolve() not in written]
     if not wanted:
-        raise OutputError(f"{sources[0].name}: each file is another one's translation")
+        raise OutputError(f"{sources[0].name}: each file is a translation of another")
     files = name_files(wanted, name_file)
     return wanted, OutputPlan(files, name_journal(folder or files[0]))
 
@@ -169,7 +169,7 @@ def _check_file(sources: Sequence[Source], output: Path) -> Path:
     source = sources[0]
     if len(sources) > 1:
         raise OutputError(
-            f"{output}: {len(sources)} files do not go into one; give a folder: "
+            f"{output}: {len(sources)} files cannot be written to one; give a folder: "
             f"-o {output.with_suffix('')}/"
         )
     if output.suffix.lower() != source.path.suffix.lower():
@@ -189,8 +189,8 @@ def name_files(sources: Sequence[Source], name: Callable[[Source], Path]) -> lis
         path = name(source)
         if other := files.get(path):
             raise OutputError(
-                f"{other.name} and {source.name} would both be written to {path}: use two "
-                "runs"
+                f"{other.name} and {source.name} would both be written to {path}: use "
+                "separate runs"
             )
         files[path] = source
     return list(files)

@@ -114,7 +114,7 @@ class ApiClient:
         end the request."""
         parts = urlsplit(url)
         if cacert and parts.scheme != "https":
-            raise ServerError(f"--cacert is for a URL with https, not {url}")
+            raise ServerError(f"--cacert requires an https URL, not {url}")
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ServerError(f"--url {url}: expected a URL such as {DEFAULT_URL}")
         self.url = url.rstrip("/")
@@ -147,15 +147,15 @@ class ApiClient:
         try:
             inputs = {task["task"]: task.get("input") for task in tasks}
         except (AttributeError, KeyError, TypeError) as error:
-            raise ServerError(f"{self.url}/tasks: not a list of tasks") from error
+            raise ServerError(f"{self.url}/tasks: expected a list of tasks") from error
         if CAPTIONING not in inputs:
             raise ServerError(f"{self.url} does not serve captioning")
         match inputs[CAPTIONING]:
             case {"height": int(height), "width": int(width)}:
                 return FrameSize(height, width)
         raise ServerError(
-            f"{self.url}/tasks does not say yet what size captioning takes: is its model "
-            "there? --full-size sends frames as they are"
+            f"{self.url}/tasks does not yet state the input size of captioning: is its "
+            "model ready? --full-size sends frames as they are"
         )
 
     def caption(self, body: Body, frames: int) -> list[str]:
@@ -193,7 +193,7 @@ class ApiClient:
                     answer.drain_conn()
                     return content
                 tell(name, content)
-            raise ProtocolError("the events broke off")
+            raise ProtocolError("the event stream broke off")
 
         return self._try(replace(request, accept=EVENT_STREAM), read)
 
@@ -288,7 +288,7 @@ class ApiClient:
                 raise ReadTimeoutError(self._pool, "", "the answer took too long")
             if len(content) > MAX_ANSWER_BYTES:
                 raise ServerError(
-                    f"{self.url}: an answer of over {MAX_ANSWER_BYTES} bytes"
+                    f"{self.url}: the answer has over {MAX_ANSWER_BYTES} bytes"
                 )
         return bytes(content)
 
@@ -317,7 +317,7 @@ def read_events(pieces: Iterable[bytes]) -> Iterator[tuple[str, Any]]:
     for piece in pieces:
         *events, rest = (rest + piece).split(b"\n\n")
         if len(rest) > MAX_ANSWER_BYTES:
-            raise ServerError(f"an event of over {MAX_ANSWER_BYTES} bytes")
+            raise ServerError(f"an event has over {MAX_ANSWER_BYTES} bytes")
         for event in events:
             name, _, data = event.partition(b"\ndata: ")
             if name.startswith(b"event: "):  # the others are keep-alives
@@ -340,11 +340,11 @@ def _explain_tls(error: HTTPError) -> str:
     cause = error.args[0] if error.args else None
     if isinstance(cause, ssl.SSLCertVerificationError):
         return (
-            f"the certificate is not trusted: {cause.verify_message}. --cacert names a "
+            f"the certificate is not trusted: {cause.verify_message}. Give --cacert a "
             "file with the stack's or its authority's, and --url one of its names"
         )
     is_plain = isinstance(cause, ssl.SSLError) and cause.reason in _NO_TLS
-    return "this port does not speak TLS: ask with http" if is_plain else ""
+    return "this port does not speak TLS: use http" if is_plain else ""
 
 
 def _explain(error: HTTPError) -> str:

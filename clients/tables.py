@@ -23,9 +23,9 @@ from contract.validation import kind
 BOM = "\ufeff"
 #: The most characters of a field or a line. Sixteen of them fit into memory.
 LONGEST_FIELD = 16 << 20
-_NO_TEXT = "holds a byte or half of a surrogate pair that stands for no character"
+_NO_TEXT = "contains a byte or half of a surrogate pair that is not a character"
 _SEPARATORS = (",", ";", "\t", "|")
-_HINT = " (--no-quotes for a .tsv in which they mean nothing)"
+_HINT = " (--no-quotes for a .tsv whose quotes are plain characters)"
 _BREAKS, _TAB_OR_BREAKS = re.compile(r"[\r\n]+"), re.compile(r"[\t\r\n]+")
 _NOT_JSON = object()
 
@@ -140,12 +140,12 @@ class TextTable(ABC):
             if names.count(name) != 1:
                 found = "has no" if name not in names else "has more than one"
                 raise InputError(
-                    f"{self.source.name} {found} column {name}: {', '.join(names)}"
+                    f"{self.source.name} {found} column {name}; found {', '.join(names)}"
                 )
         for name in self.list_names(has_errors=True):
             if name in names:
                 raise InputError(
-                    f"{self.source.name} has {name} already; --into renames ours"
+                    f"{self.source.name} already has {name}; --into renames the new one"
                 )
 
     def list_names(self, *, has_errors: bool) -> list[str]:
@@ -183,7 +183,7 @@ def _open_parquet(source: Source, columns: Sequence[Column]) -> TextTable:
         from clients.parquet import ParquetFile  # an extra
     except ModuleNotFoundError as error:
         raise ClientError(
-            "Parquet files are read by PyArrow: `make .venv/ready-parquet` installs it."
+            "Reading Parquet requires PyArrow: `make .venv/ready-parquet` installs it."
         ) from error
     return ParquetFile(source, columns)
 
@@ -290,7 +290,7 @@ class RecordFile(LineTable):
                 if there := [
                     n for n in self.list_names(has_errors=True) if n in record
                 ]:
-                    reason = f"{there[0]} is there already; --into renames ours"
+                    reason = f"{there[0]} already exists; --into renames the new one"
                     raise self.fail(number, reason)
                 found |= record.keys() & {column.name for column in self.columns}
                 others = others or list(record)
@@ -366,7 +366,7 @@ class SeparatedFile(LineTable):
         records = self._list_records(lines)
         header = next(records, None)
         if header is None:
-            raise InputError(f"{self.source.name}: empty, expected a row of names")
+            raise InputError(f"{self.source.name}: empty, expected column names")
         _, names, line = header
         self.check_names(names)
         places = [names.index(column.name) for column in self.columns]

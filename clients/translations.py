@@ -104,7 +104,7 @@ class Translator:
             def tell(beginning: str) -> None:
                 nonlocal shown
                 if not beginning.startswith(shown[: len(beginning)]):
-                    raise ServerError("The server has begun again, with other words.")
+                    raise ServerError("The server began a different translation.")
                 write(beginning[len(shown) :])
                 shown = max(shown, beginning, key=len)
 
@@ -157,7 +157,7 @@ class Translator:
         try:
             answer = _Answer.model_validate(self.server.ask(request))
         except ValidationError as error:
-            raise ServerError(f"{url}: no translations") from error
+            raise ServerError(f"{url}: the answer has no translations") from error
         if len(answer.translated) != texts:
             raise ServerError(f"{url}: expected {texts} translations")
         replies = [TextReply(text) for text in answer.translated]
@@ -330,7 +330,7 @@ def write_translations(
     if is_broken and not has_results:
         return said
     if table.source.has_changed():
-        return bulk.Remarks([f"{table.source.name} has changed meanwhile"])
+        return bulk.Remarks([f"{table.source.name} has changed during the run"])
     results = chain.from_iterable(answer.list_results() for answer in list_answers())
     with open_file() as file:
         try:
@@ -360,7 +360,7 @@ def _review(
     count, doubts = counts["errors"], counts["warnings"]
     if count > len(errors):
         errors.append(f"{name}: {count - len(errors)} more texts have no translation")
-    said = f"{name}: translations in doubt: {doubts}, the first in {doubt}"
+    said = f"{name}: doubtful translations: {doubts}, the first in {doubt}"
     return has_results, bulk.Remarks(errors, [said] if doubt else [])
 
 

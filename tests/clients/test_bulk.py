@@ -79,7 +79,7 @@ def test_files_that_are_there_are_kept_unless_they_may_go(server, clips):
     run(job)
     before = read_files(job)
     other = make_job(server, clips, "captions.jsonl", every="1s")
-    with pytest.raises(OutputError, match="captions.jsonl is there already"):
+    with pytest.raises(OutputError, match="captions.jsonl already exists"):
         run(other)
     assert read_files(job) == before
     with pytest.raises(Stop):  # its journal is not resumed either
@@ -145,7 +145,7 @@ def test_a_file_that_is_no_journal_is_left_alone(path, content):
 
 
 def test_two_runs_do_not_write_the_same_journal(path):
-    with open_journal(path), pytest.raises(OutputError, match="another run writes it"):
+    with open_journal(path), pytest.raises(OutputError, match="another run is writing"):
         open_journal(path)
     with open_journal(path) as journal:
         assert journal.done == Done()

@@ -61,7 +61,7 @@ def test_ctrl_c_ends_it_at_once_and_says_how_to_go_on(stack, folder):
     os.kill(last.id, signal.SIGINT)
     _, said = process.communicate(timeout=LIMIT_S)
     assert process.returncode == 130
-    assert said.strip() == "Stopped, the same command goes on (a.fr.csv.part)."
+    assert said.strip() == "Stopped. Rerun the command to resume (a.fr.csv.part)."
     stack.is_open.set()
     assert run(folder, stack.url, *TRANSLATE) == (0, "")
     rows = [f"{number},text {number},[text {number}]\r\n" for number in range(COUNT)]
@@ -73,11 +73,11 @@ def test_ctrl_c_ends_it_at_once_and_says_how_to_go_on(stack, folder):
     ("arguments", "reason"),
     [
         ("caption a.mp4 -o x.jsonl --every 2m", "--every 2m: expected"),
-        ("caption a.mp4 -o a.mp4 --format srt", "a.mp4 is there already"),
+        ("caption a.mp4 -o a.mp4 --format srt", "a.mp4 already exists"),
         ("translate a.csv --to fr", "a.csv: name its column of texts with --column"),
-        ("translate a.csv --to fr --column x", "a.csv has no column x: id, text"),
+        ("translate a.csv --to fr --column x", "a.csv has no column x; found id, text"),
         ("translate a.csv --to xx --column text", "422 No xx here."),
-        ("document in --to fr -o a.txt", "3 files do not go into one; give a folder"),
+        ("document in --to fr -o a.txt", "3 files cannot be written to one; give a "),
         ("document in --to xx", "422 No xx here."),
     ],
 )
@@ -97,12 +97,12 @@ def test_an_error_is_one_line_and_nothing_is_written(stack, folder, arguments, r
         (
             "av",
             CAPTION,
-            "Videos are read by PyAV: `make .venv/ready-captioner` installs it.\n",
+            "Reading videos requires PyAV: `make .venv/ready-captioner` installs it.\n",
         ),
         (
             "pyarrow",
             ("translate", "a.parquet", "--to", "fr", "--column", "text"),
-            "Parquet files are read by PyArrow: `make .venv/ready-parquet` installs it.\n",
+            "Reading Parquet requires PyArrow: `make .venv/ready-parquet` installs it.\n",
         ),
         ("av", TRANSLATE, ""),
     ],

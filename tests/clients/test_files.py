@@ -53,8 +53,8 @@ def test_files_are_planned(names, output, kind, files):
 @pytest.mark.parametrize(
     ("names", "output", "kind", "reason"),
     [
-        (TWO, "c.srt", None, "2 videos do not go into one srt file; give a folder: -o"),
-        (TWO, "file", SubtitleFormat.SRT, "2 videos need a folder, this is a file"),
+        (TWO, "c.srt", None, "2 videos do not fit into one srt file; give a folder: "),
+        (TWO, "file", SubtitleFormat.SRT, "2 videos need a folder, not a file"),
         (TWO, "there", None, "there is a folder: give a file such as there/captions.j"),
         (["a.mp4"], "c.txt", None, "expected a name that ends in .jsonl, .srt or .vtt"),
         (["a.mp4"], "new", None, "expected a name that ends in"),
@@ -101,9 +101,9 @@ def test_translations_are_planned(names, output, files):
     ("names", "output", "reason"),
     [
         (["a.csv"], "b.txt", "b.txt: expected a name that ends in .csv as in/a.csv "),
-        (["a.csv"], "file", "file: translations need a folder, this is a file"),
+        (["a.csv"], "file", "file: translations need a folder, not a file"),
         (["a.csv"], "in/a.csv", "in/a.csv: the translation would replace its source"),
-        (["a.csv", "b.csv"], "c.csv", "2 files do not go into one; give a folder: -o"),
+        (["a.csv", "b.csv"], "c.csv", "2 files cannot be written to one; give a "),
         (["a.csv", "x/../a.csv"], "n", "would both be written to n/"),
     ],
 )
@@ -154,7 +154,7 @@ def test_arguments_name_videos(arguments, names):
     ("argument", "reason"),
     [
         ("clips/c.mp4", "clips/c.mp4: no such file or folder"),
-        ("empty", "empty: the folder holds no video"),
+        ("empty", "empty: the folder contains no video"),
         ("clips/*.avi", "no file matches this pattern"),
     ],
 )

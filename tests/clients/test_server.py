@@ -176,8 +176,8 @@ def test_the_model_says_what_size_it_takes(server):
         (200, TASKS[:1], "does not serve captioning"),
         (200, [{"task": "captioning"}], "--full-size"),
         (200, [{"task": "captioning", "input": {"height": None}}], "--full-size"),
-        (200, {"error": "x"}, "not a list of tasks"),
-        (200, [1], "not a list of tasks"),
+        (200, {"error": "x"}, "expected a list of tasks"),
+        (200, [1], "expected a list of tasks"),
         (404, {"detail": "No such route."}, "/tasks: 404 No such route"),
     ],
 )

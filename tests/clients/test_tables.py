@@ -107,24 +107,20 @@ def test_several_columns_are_translated(tmp_path, name, content, expected):
 @pytest.mark.parametrize(
     ("name", "content", "reason"),
     [
-        ("a.csv", b"", "a.csv: empty, expected a row of names"),
-        ("a.csv", b"id,body\n", "a.csv has no column text: id, body"),
-        ("a.csv", b"text,text\n", "a.csv has more than one column text: text, text"),
-        ("a.csv", b"text,text_fr\n", "a.csv has text_fr already; --into renames ours"),
-        ("a.csv", b"text,text_fr_error\n", "has text_fr_error already"),
+        ("a.csv", b"", "a.csv: empty, expected column names"),
+        ("a.csv", b"id,body\n", "a.csv has no column text; found id, body"),
+        ("a.csv", b"text,text\n", "has more than one column text; found text, text"),
+        ("a.csv", b"text,text_fr\n", "a.csv already has text_fr; --into renames"),
+        ("a.csv", b"text,text_fr_error\n", "already has text_fr_error"),
         ("a.csv", b'text\na\n"b\nc\n', "a.csv: line 3: a quote is not closed"),
         ("a.csv", b"\xff\xfet\0", "a.csv is UTF-16, expected UTF-8"),
-        ("a.tsv", b"a;text\n", "a.tsv has no column text: a;text"),
+        ("a.tsv", b"a;text\n", "a.tsv has no column text; found a;text"),
         (
             "a.jsonl",
             b'{"b": 1}\n{"c": 1}\n',
             "a.jsonl: no line has text; the first has",
         ),
-        (
-            "a.jsonl",
-            b'{"text": "a"}\n{"text_fr": 1}',
-            "line 2: text_fr is there already",
-        ),
+        ("a.jsonl", b'{"text": "a"}\n{"text_fr": 1}', "line 2: text_fr already exists"),
         ("a.txt", b"\xfe\xff\0a", "a.txt is UTF-16, expected UTF-8"),
         ("a.parquet", b"PAR1", "a.parquet: "),
     ],
@@ -280,10 +276,10 @@ def test_a_table_without_rows_has_the_column(tmp_path):
 @pytest.mark.parametrize(
     ("columns", "reason"),
     [
-        ({"body": ["a"]}, "has no column text: body"),
+        ({"body": ["a"]}, "has no column text; found body"),
         ({"text": [1]}, "text is int64, expected strings"),
         ({"text": [["a"]]}, "text is list"),
-        ({"text": ["a"], "text_fr": ["b"]}, "has text_fr already; --into renames ours"),
+        ({"text": ["a"], "text_fr": ["b"]}, "already has text_fr; --into renames "),
     ],
 )
 def test_columns_that_do_not_fit_are_refused(tmp_path, columns, reason):

@@ -86,7 +86,7 @@ def test_events_that_break_off_are_asked_for_again_and_written_once(stack, trans
     ("second", "reason"),
     [
         (write_event("error", detail="Too late.", status=504), "/translate: Too late."),
-        (write_event("text", index=0, translated="Ici."), "with other words"),
+        (write_event("text", index=0, translated="Ici."), "a different translation"),
     ],
     ids=["an error", "another answer"],
 )
@@ -133,10 +133,10 @@ def test_a_stack_that_cannot_translate_ends_it(stack, translator, status, is_rea
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
-        ({}, "no translations"),
-        ({"translated": "a"}, "no translations"),
-        ({"translated": [None]}, "no translations"),
-        ([], "no translations"),
+        ({}, "the answer has no translations"),
+        ({"translated": "a"}, "the answer has no translations"),
+        ({"translated": [None]}, "the answer has no translations"),
+        ([], "the answer has no translations"),
         ({"translated": ["a", "b"]}, "expected 1 translations"),
     ],
 )
@@ -276,7 +276,7 @@ def test_another_job_does_not_go_on_with_the_journal(server, folder):
     before = Path("out.part").read_bytes()
     for options in (("de", "en"), ("fr",), ("fr", "en", "html")):
         wanted = TranslationOptions(*options)
-        with pytest.raises(OutputError, match=r"out.part was begun with other options"):
+        with pytest.raises(OutputError, match=r"out.part was started with other"):
             run(make_job(server, ["data"], "out/", wanted=wanted))
     with pytest.raises(OutputError, match=r"\(tables\)"):
         run(make_job(server, ["data"], "out/", columns=["id"]))
@@ -296,7 +296,7 @@ def test_a_file_that_changes_meanwhile_is_told(server, folder, is_gone):
             path.write_text("other\n")
 
     outcome = run_job(make_job(server, ["data/a.txt", "data/more/d.tsv"]), change)
-    assert outcome.errors == ["data/a.txt has changed meanwhile"]
+    assert outcome.errors == ["data/a.txt has changed during the run"]
     assert not Path("data/a.fr.txt").exists()
     assert Path("data/more/d.fr.tsv").exists()
 
@@ -328,8 +328,8 @@ def test_a_broken_file_is_told_and_the_others_are_translated(server, folder):
     outcome, _ = run(job)
     assert outcome.errors == [
         "data/b.jsonl: no line has text; the first has body",
-        "data/c.csv: line 3: a quote is not closed (--no-quotes for a .tsv in which they "
-        "mean nothing)",
+        "data/c.csv: line 3: a quote is not closed (--no-quotes for a .tsv whose quotes "
+        "are plain characters)",
     ]
     found = read_files(job)
     assert "b.fr.jsonl" not in found
@@ -360,7 +360,7 @@ def test_doubtful_translations_are_counted(stack, server, folder):
     assert not outcome.errors
     count = sum(1 for n in range(COUNT) if n % 7 and n % 10 == 0)
     assert outcome.warnings == [
-        f"data/a.txt: translations in doubt: {count}, the first in line 11: it repeats "
+        f"data/a.txt: doubtful translations: {count}, the first in line 11: it repeats "
         "itself"
     ]
 

@@ -74,7 +74,7 @@ def test_documents_are_translated_and_a_killed_run_goes_on(url, french, tmp_path
     killed.kill()
     killed.communicate(timeout=60)
     code, said = run(tmp_path, url, *command)
-    assert (code, said.count(".fr.txt is written.")) == (0, 6)
+    assert (code, said.count("Wrote ")) == (0, 6)
     for number in range(6):
         found = (tmp_path / f"out/{number % 2}/{number}.fr.txt").read_text("utf-8")
         expected = [french[text] for text in list_texts(500 + number)]
