@@ -32,7 +32,7 @@ def build(buildah: Path, mmdebstrap: Path, *, is_fresh: bool = False) -> str:
     """Build the image, or the layers that have changed, and return its name. With `is_fresh`
     rebuild everything, with Debian's current packages. Raises StackError."""
     if is_fresh or not _list_sizes(buildah, _BASE):
-        console.print("Making the base of Debian's packages …")
+        console.print("Making the base from Debian's packages …")
         _make_base(buildah, mmdebstrap)
     command: list[str | Path] = [
         *(buildah, "bud", "--layers", "--format=docker", ISOLATION),

@@ -29,11 +29,11 @@ from torchserve_backend.management import ManagementError
 
 #: The other tasks would need nearly as much memory again as translation.
 _MORE_TASKS = (
-    "Captions for videos, labels and boxes for images as well: "
+    "For video captions, and labels and boxes for images, as well: "
     "make up CONFIG=torchserve_backend/all_tasks.json"
 )
 _OPEN = (
-    "Whoever reaches port {port} may use it; to require keys: "
+    "Anyone who reaches port {port} can use it; to require keys: "
     "BABELGATE_KEYS=required make up (docs/keys.md)"
 )
 _KEYS = "Clients need a key: .venv/bin/python -m gateway keys add --name NAME (docs/keys.md)"
@@ -74,7 +74,7 @@ def up(wanted: Stack, *, timeout_s: float, bundled: Path | None = None) -> None:
         check_names((ROOT / _GUNICORN).read_text("utf-8"))
     wanted.check_writable()
     if wanted.address and wanted.server != "ray":
-        raise StackError("--address is for a cluster: say --backend ray as well.")
+        raise StackError("--address is for a cluster: add --backend ray.")
     nginx = ensure(NGINX)[0] if wanted.is_door else Path()
     serving = choose_serving(wanted)
     models = serving.load(wanted.map)
@@ -95,7 +95,7 @@ def up(wanted: Stack, *, timeout_s: float, bundled: Path | None = None) -> None:
             show_translation(wanted, models)
     except KeyboardInterrupt:
         if is_new:
-            console.print("\nInterrupted: stopping what has been started …")
+            console.print("\nInterrupted: stopping what was started …")
             end(wanted)
         raise
     except (ManagementError, DashboardError, TimeoutError) as error:
@@ -161,7 +161,7 @@ def find(run: Path) -> Stack:
         raise StackError("The stack is not running; `make up` starts it.")
     if running.map == UNSAID:
         raise StackError(
-            f"What runs in {run} is not known any more: `make up` starts it anew."
+            f"The state of the stack in {run} is lost: `make up` restarts it."
         )
     apply_settings(running.settings or {})
     return running
@@ -251,10 +251,10 @@ def make_way(wanted: Stack, running: Stack | None) -> bool:
     """End another stack in the run directory, and return whether one is to be started. Raises
     StackError if it cannot be ended, or if another program uses a port."""
     if running == wanted:
-        console.print("The stack is running already.")
+        console.print("The stack is already running.")
         return False
     if running:
-        console.print("The stack is running with other options: starting it anew.")
+        console.print("The stack is running with other options: restarting it.")
     end(wanted)
     wanted.check_ports()
     return True
@@ -316,10 +316,10 @@ def reload(running: Stack, nginx: Path) -> None:
     """Apply edited files of nginx and the gateway. Raises StackError if they are wrong, or if
     the stack has neither program."""
     if not running.is_door:
-        raise StackError("This machine has no nginx and no gateway of its own.")
+        raise StackError("This machine runs neither nginx nor a gateway.")
     if running.version != stack.find_version():
         raise StackError(
-            "The code has changed since the stack was started: `make up` takes it over."
+            "The code has changed since the stack was started: `make up` applies it."
         )
     check_edited(running, nginx, running.frozen_map)
     check_names((ROOT / _GUNICORN).read_text("utf-8"))
@@ -356,7 +356,7 @@ def check_edited(stack: Stack, nginx: Path, map_path: Path) -> None:
         )
         if done.returncode != 0:
             said = done.stderr.strip().replace(f"{copies}/", "nginx/")
-            raise StackError(f"{file} is not accepted, nothing was changed:\n{said}")
+            raise StackError(f"{file} is invalid, nothing was changed:\n{said}")
 
 
 def check_names(text: str) -> None:
@@ -364,14 +364,14 @@ def check_names(text: str) -> None:
     try:
         table = symtable.symtable(text, _GUNICORN, "exec")
     except SyntaxError as error:
-        raise StackError(f"{_GUNICORN} is not accepted: {error}") from error
+        raise StackError(f"{_GUNICORN} is invalid: {error}") from error
     known = gunicorn.config.make_settings()
     for symbol in table.get_symbols():
         name, is_set = symbol.get_name(), symbol.is_assigned()
         if is_set and not (symbol.is_imported() or name[0] == "_" or name in known):
             raise StackError(
-                f"{_GUNICORN} is not accepted: {name} is no setting of Gunicorn"
-                f"{suggest(name, known) or '.'} A name of your own begins with _."
+                f"{_GUNICORN} is invalid: {name} is not a Gunicorn setting"
+                f"{suggest(name, known) or '.'} Start a name of your own with _."
             )
 
 

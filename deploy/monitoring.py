@@ -48,26 +48,26 @@ class _Collector(Collector):
                     leaders[record.stem], started[record.stem] = group, since
         yield _make_gauge(
             "babelgate_memory_bytes",
-            "Resident memory of a program's processes; shared pages count in each.",
+            "Resident memory of a program's processes; shared pages count for each.",
             "program",
             _measure_memory(leaders, self._run),
         )
         yield _make_gauge(
             "babelgate_start_time_seconds",
-            "Unix time at which a program was started last.",
+            "Unix time at which a program was last started.",
             "program",
             started,
         )
         gpus = measure_gpu_memory()
         yield _make_gauge(
             "babelgate_gpu_memory_used_bytes",
-            "Memory of a GPU that is taken, by whatever program.",
+            "GPU memory in use, by any program.",
             "gpu",
             {index: used_bytes for index, used_bytes, _ in gpus},
         )
         yield _make_gauge(
             "babelgate_gpu_memory_bytes",
-            "Memory that a GPU has.",
+            "Total memory of a GPU.",
             "gpu",
             {index: total_bytes for index, _, total_bytes in gpus},
         )

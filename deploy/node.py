@@ -14,7 +14,7 @@ def main() -> None:
     """Become `ray start`; never return. Raises OSError if the folders cannot be made."""
     run = variables.find_run()
     running = stack.read(run) if run else None
-    assert running, f"{variables.RUN_DIR.name} is not that of a stack"
+    assert running, f"{variables.RUN_DIR.name} is not the run directory of a stack"
     lay_out(running.node)
     command = nodes.write_command(running.node, variables.RAY_OPTIONS.read())
     environment = dict(os.environ) | nodes.make_environment(running.node)

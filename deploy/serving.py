@@ -186,7 +186,7 @@ class Cluster:
         """Raise DashboardError if this machine is not part of the cluster."""
         address = self._stack.node.address
         if all(each.node_ip != address for each in self._dashboard.list_machines()):
-            raise DashboardError("the cluster does not know this machine")
+            raise DashboardError("this machine has not joined the cluster")
 
     def _plan(self) -> dict[str, Any]:
         """Return the configuration for the present cluster, after showing its changes."""

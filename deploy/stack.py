@@ -208,7 +208,7 @@ class Stack:
             yield
         except OSError as error:
             raise StackError(
-                f"{self.run} cannot be written: {error.strerror}. Mend that, or choose "
+                f"{self.run} cannot be written: {error.strerror}. Fix that, or choose "
                 f"another directory with --run-dir or {variables.RUN_DIR.name}."
             ) from error
 

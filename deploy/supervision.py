@@ -39,8 +39,8 @@ class Supervision:
             return bool(self._call("getState", timeout_s=_ALIVE_S))
         except TimeoutError as error:
             raise StackError(
-                f"supervisord is there but does not answer at {self._stack.socket}. If it "
-                "was stopped, let it go on (`kill -CONT`); else `kill -9` it and run "
+                f"supervisord exists but does not answer at {self._stack.socket}. If it "
+                "was stopped, resume it with `kill -CONT`; otherwise `kill -9` it and run "
                 "`make up`."
             ) from error
         except OSError:

@@ -19,7 +19,7 @@ def read_option(text: str) -> str | None:
     certificate, comma, key = text.partition(",")
     if not (certificate and comma and key) or "," in key:
         raise StackError(
-            f"TLS: expected certificate.pem,key.pem with a comma between, found {text!r}."
+            f"TLS: expected certificate.pem,key.pem separated by a comma, found {text!r}."
         )
     files = [Path(name).expanduser().absolute() for name in (certificate, key)]
     for file in files:
@@ -41,7 +41,7 @@ def _check_pair(certificate: Path, key: Path) -> None:
         )
     except ssl.SSLError as error:
         if error.reason == "KEY_VALUES_MISMATCH":
-            raise StackError(f"TLS: {key} is not the key of {certificate}.") from error
+            raise StackError(f"TLS: {key} is not the key for {certificate}.") from error
         raise StackError(
             f"TLS: expected a certificate in {certificate} and a key without a password "
             f"in {key}, both PEM ({error.reason or 'no PEM lines'})."

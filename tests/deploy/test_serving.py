@@ -113,7 +113,7 @@ def test_a_machine_looks_for_itself_in_the_cluster(tmp_path: Path, monkeypatch):
     machines = [Machine(node_ip="10.0.0.2", state="ALIVE")]
     monkeypatch.setattr(Dashboard, "list_machines", lambda _: machines)
     make_cluster(make_stack(tmp_path, address="10.0.0.2")).find_machine()
-    with pytest.raises(DashboardError, match="does not know this machine"):
+    with pytest.raises(DashboardError, match="has not joined the cluster"):
         make_cluster(make_stack(tmp_path, address="10.0.0.3")).find_machine()
 
 

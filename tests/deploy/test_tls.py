@@ -23,11 +23,11 @@ def test_what_nginx_could_not_use_is_refused(pair, tmp_path):
     other = make_certificate(tmp_path / "other").split(",")[1]
     (tmp_path / "text").write_text("no certificate")
     for given, said in {
-        certificate: "expected certificate.pem,key.pem with a comma between",
+        certificate: "expected certificate.pem,key.pem separated by a comma",
         f"{pair},{key}": "expected certificate.pem,key.pem",
         f"{certificate},{tmp_path}/none": "none cannot be read: No such file",
         f"{tmp_path},{key}": "cannot be read: Is a directory",
-        f"{certificate},{other}": "is not the key of",
+        f"{certificate},{other}": "is not the key for",
         f"{tmp_path}/text,{key}": "expected a certificate in",
         f"{certificate},{certificate}": "and a key without a password",
     }.items():

@@ -29,7 +29,7 @@ EN_DE = {"src_lang": "en", "src_text": "Good morning", "tgt_lang": "de"}
 
 def test_up_again_and_status_say_what_runs(deploy: Callable[..., str]):
     said = deploy("up")
-    assert "running already" in said
+    assert "already running" in said
     assert "14 of 14 models already registered" in said
     assert re.search(r"curl http://\S+ -d", said)
     said = deploy("status")
@@ -143,6 +143,6 @@ def test_a_broken_configuration_is_not_taken_over(
     path.write_text(original.replace(right, wrong))
     for command in (("reload",), ("up", "--map", str(stack.map))):
         said = operate(stack.run, cache, *command, expect=1, root=tmp_path)
-        assert f"{file} is not accepted" in said
+        assert f"{file} is invalid" in said
         assert message in said
     assert is_ready(stack.url)

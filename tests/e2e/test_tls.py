@@ -125,7 +125,7 @@ def test_up_with_tls_is_remembered_and_shows_a_curl_that_works(small, cache):
     assert stack.url.startswith("https:")
     up = (stack.run, cache, "up", "--map", str(stack.map))
     said = operate(*up)
-    assert "running already" in said
+    assert "already running" in said
     shown, answer = said.partition("curl --cacert")[1:][1].splitlines()[:2]
     said = run("bash", "-c", f"curl -s --cacert{shown}")
     assert json.loads(said) == json.loads(answer)
