@@ -88,7 +88,7 @@ def verify(
         if each.source.get("bundled"):
             mend = "make up BUNDLE=…"
         end = "as recorded" if each.source else "there is no record of its own files"
-        said = (*faults, f"`{mend}` mends it" if faults else end)
+        said = (*faults, f"`{mend}` repairs it" if faults else end)
         console.print(*(f"{each.name}: {line}" for line in said), sep="\n")
     raise typer.Exit(0 if is_whole else 1)
 

@@ -135,7 +135,7 @@ def _extract(file: Path, folder: Path) -> None:
             name, target = member.name, (folder / member.name).resolve()
             source = archive.extractfile(member) if member.isreg() else None
             if source is None or name.startswith("/"):
-                raise ModelError(f"{name} is no file in a folder")
+                raise ModelError(f"{name} is not a file in a folder")
             if not target.is_relative_to(folder.resolve()):
                 raise ModelError(f"{name} is outside the destination")
             target.parent.mkdir(parents=True, exist_ok=True)

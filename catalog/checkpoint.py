@@ -110,7 +110,7 @@ def prepare(model: Model, cache: Path, digests: Digests | None = None) -> Path:
         check_languages(model, directory)
     if model.settings.engine != "ctranslate2":
         if model.settings.engine == "transformers" and (directory / CONVERTED).exists():
-            raise ModelError(f"{directory} comes from a bundle, for CTranslate2 alone")
+            raise ModelError(f"{directory} comes from a bundle, for CTranslate2 only")
         return directory
     from handlers.engine.translation import conversion
 

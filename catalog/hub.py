@@ -76,7 +76,7 @@ def download(name: str, folder: Path, task: str, bars: Progress | None = None) -
     directory = folder / name
     if directory.exists():
         return directory
-    kept = "What has arrived is kept: the same command goes on from there."
+    kept = "The partial download is kept: rerun the command to resume."
     with _explain(name, kept):
         directory.parent.mkdir(parents=True, exist_ok=True)
         with WeakFileLock(folder / f"{name}.lock"):
@@ -135,7 +135,7 @@ def _choose_files(info: ModelInfo, task: str) -> list[RepoSibling]:
     missing = missing_files(files, task)
     if missing:
         raise ModelError(
-            f"{info.id} on {constants.ENDPOINT} is no model for {task}: it lacks "
+            f"{info.id} on {constants.ENDPOINT} is not a model for {task}: it lacks "
             f"{', '.join(missing)}"
         )
     return [files[n] for n in (*SMALL_FILES, *list_weights(files)) if n in files]
@@ -157,7 +157,7 @@ def _fetch(
         )
     if _is_damaged(part, file, digests):
         part.unlink()
-        raise OSError(f"{file.rfilename} arrived damaged and is thrown away")
+        raise OSError(f"{file.rfilename} arrived damaged and was deleted")
     durable.sync(part)
     durable.rename(part, folder / file.rfilename)
 
@@ -180,8 +180,8 @@ def _check_name(name: str) -> None:
         is_name = False
     if not is_name:
         raise ModelError(
-            f"{name}: no such directory, and not a hub name either (expected a path or "
-            "something like facebook/m2m100_418M)"
+            f"{name}: neither a directory nor a hub name (expected a path or a name such as "
+            "facebook/m2m100_418M)"
         )
 
 
@@ -196,7 +196,7 @@ def _explain(name: str, advice: str) -> Iterator[None]:
     except HfHubHTTPError as error:
         status = error.response.status_code
         raise ModelError(
-            f"{name}: neither a directory nor a model that {hub} shows us; one that is "
+            f"{name}: neither a directory nor a model visible on {hub}; one that is "
             "private or gated needs HF_TOKEN"
             if status in _HIDDEN
             else f"{name}: {hub} answered {status}. {advice}"
@@ -207,6 +207,6 @@ def _explain(name: str, advice: str) -> Iterator[None]:
             f"{name}: {hub} cannot be reached ({reason}). {advice}"
         ) from error
     except ValueError as error:
-        raise ModelError(f"{name}: {hub} is no hub: {error}. {advice}") from error
+        raise ModelError(f"{name}: {hub} is not a hub: {error}. {advice}") from error
     except OSError as error:
         raise ModelError(f"{name}: {error}. {advice}") from error

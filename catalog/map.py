@@ -205,8 +205,8 @@ def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     for key, value in pairs:
         if key in content:
             raise ValueError(
-                f'"{key}" is there twice, as {content[key]!r} and as {value!r}; '
-                "expected every key once"
+                f'"{key}" appears twice, as {content[key]!r} and as {value!r}; '
+                "expected each key once"
             )
         content[key] = value
     return content

@@ -94,7 +94,7 @@ def test_another_precision_takes_the_bundled_one_and_another_engine_is_refused(
     assert prepare(compute_type="float32").name == "int8"
     assert prepare(vocabulary="language").name.startswith("int8-")
     assert prepare(compute_type="float32").name == "int8"
-    with pytest.raises(ModelError, match="comes from a bundle, for CTranslate2 alone"):
+    with pytest.raises(ModelError, match="comes from a bundle, for CTranslate2 only"):
         prepare(engine="transformers")
 
 
@@ -158,10 +158,10 @@ def write_bundle(path: Path, *, files=None, members=None, link: bytes = b"") -> 
     [
         ({"members": {"../x": b""}}, "outside the destination"),
         ({"members": {"hub/a/b/../../../../x": b""}}, "outside the destination"),
-        ({"members": {"/etc/x": b""}}, "/etc/x is no file"),
-        ({"link": tarfile.SYMTYPE}, "config.json is no file"),
-        ({"link": tarfile.LNKTYPE}, "config.json is no file"),
-        ({"link": tarfile.FIFOTYPE}, "config.json is no file"),
+        ({"members": {"/etc/x": b""}}, "/etc/x is not a file"),
+        ({"link": tarfile.SYMTYPE}, "config.json is not a file"),
+        ({"link": tarfile.LNKTYPE}, "config.json is not a file"),
+        ({"link": tarfile.FIFOTYPE}, "config.json is not a file"),
         ({"members": {CONFIG: b'{"a": 2}'}}, "b/config.json has different content"),
         ({"members": {CONFIG: MODEL * 2}}, "b/config.json has 16 bytes, not 8"),
         ({"members": {"hub/a/b/x": b""}}, "b/x is not in its record"),

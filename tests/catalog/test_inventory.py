@@ -141,7 +141,7 @@ def test_a_download_that_the_hub_gives_up_is_gone_on_with_by_the_next_command(la
     hub = large.hub
     hub.faults[WEIGHTS].append(Fault(status=503))
     said = large.run("pull", expect=1)
-    assert f"{NAME}: {hub.url} answered 503. What has arrived is kept" in said
+    assert f"{NAME}: {hub.url} answered 503. The partial download is kept" in said
     folder = large.downloaded.with_name(f"small-{COMMIT}.part")
     assert (folder / f"{WEIGHTS}.part").stat().st_size == PIECE
     large.run("verify", expect=1)
@@ -178,7 +178,7 @@ def test_a_damaged_file_is_named_and_pulled_again_alone(shelf, file, content, fa
         path.write_text(content)
     said = shelf.run("verify", NAME, expect=1, hub=NOWHERE)
     assert f"{NAME}: {path} {fault}" in said
-    assert f"`python -m catalog models pull {NAME}` mends it" in said
+    assert f"`python -m catalog models pull {NAME}` repairs it" in said
 
     shelf.hub.calls.clear()
     shelf.run("pull", NAME)
@@ -206,7 +206,7 @@ def test_a_full_disk_is_said_clearly(shelf: Shelf, monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr("catalog.hub.http_get", fill)
     said = shelf.run("pull", expect=1)
-    assert "No space left on device. What has arrived is kept" in said
+    assert "No space left on device. The partial download is kept" in said
 
 
 def test_a_hub_that_cannot_be_reached_is_said_clearly(shelf: Shelf):
@@ -220,10 +220,10 @@ def test_a_hub_that_cannot_be_reached_is_said_clearly(shelf: Shelf):
 @pytest.mark.parametrize(
     ("answer", "expected"),
     [
-        ((404, b""), "neither a directory nor a model that"),
+        ((404, b""), "neither a directory nor a model visible on"),
         ((401, b"{}"), "needs HF_TOKEN"),
         ((500, b"oops"), "answered 500. Give a directory's path instead"),
-        ((200, b"<html>Log in first</html>"), "is no hub"),
+        ((200, b"<html>Log in first</html>"), "is not a hub"),
     ],
     ids=["unknown", "hidden", "broken", "not a hub"],
 )
@@ -239,7 +239,7 @@ def test_a_model_of_another_kind_is_refused_before_its_weights_are_loaded(shelf)
         (shelf.hub.repositories[NAME] / name).unlink()
     said = shelf.run("pull", expect=1)
     lacks = "it lacks sentencepiece.bpe.model, vocab.json"
-    assert f"{NAME} on {shelf.hub.url} is no model for translation: {lacks}" in said
+    assert f"{NAME} on {shelf.hub.url} is not a model for translation: {lacks}" in said
     assert shelf.hub.calls == [f"/api/models/{NAME}"]
 
 

@@ -198,7 +198,7 @@ def test_a_bad_device_is_refused(device: Any):
         pytest.param(b'{"cuda_id": {"\xff": 1}}', "0xff", id="not UTF-8"),
         pytest.param(
             b'{"cuda_id": {"ko": "0", "en": "0", "ko": "1"}}',
-            "\"ko\" is there twice, as '0' and as '1'; expected every key once",
+            "\"ko\" appears twice, as '0' and as '1'; expected each key once",
             id="a key twice",
         ),
         pytest.param(None, "No such file", id="missing"),
