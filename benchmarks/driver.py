@@ -49,7 +49,7 @@ class _PlanLoader(yaml.SafeLoader):
         known: list[Any] = []
         for key, _ in node.value:
             if key.value in known:
-                problem = f"{key.value} is there twice"
+                problem = f"{key.value} appears twice"
                 raise ConstructorError(problem=problem, problem_mark=key.start_mark)
             known.append(key.value)
         return super().construct_mapping(node, deep)
@@ -149,7 +149,7 @@ def read_numbers(text: str, kind: Callable[[str], Number] = int) -> list[Number]
     """Read `1,64,128` as numbers above 0; an empty text is an empty list. Raises ValueError."""
     numbers = [kind(number) for number in read_words(text)]
     if not all(0 < number < math.inf for number in numbers):
-        raise ValueError(f"{text!r}: expected numbers above 0, with commas between")
+        raise ValueError(f"{text!r}: expected numbers above 0, separated by commas")
     return numbers
 
 

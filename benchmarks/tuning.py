@@ -261,7 +261,7 @@ def answer(plan: Path, *, out: Path, fresh: bool) -> None:
     try:
         run.search()
     except KeyboardInterrupt:
-        console.print("Stopped; the same command goes on from here.")
+        console.print("Stopped. Rerun the command to resume.")
         raise typer.Exit(_INTERRUPTED) from None
     finally:
         write_results(run)
@@ -283,7 +283,7 @@ def open_run(plan: TuningPlan, out: Path, *, is_fresh: bool = False) -> TuningRu
     mark, *trials = run.journal.read_text("utf-8").splitlines()
     if mark != plan.fingerprint:
         raise ValueError(
-            f"{out} has another plan's results: take another --out, or --fresh"
+            f"{out} has another plan's results: choose another --out, or use --fresh"
         )
     run.trials += map(_TRIAL.validate_json, trials)
     return run
@@ -437,7 +437,7 @@ def summarize(run: TuningRun) -> str:
     sla = run.plan.sla
     promise = f"p99 ≤ {sla.p99_ms:g} ms, errors ≤ {sla.error_share:.2%}"
     if not run.finalists:
-        return f"Nothing that was tried keeps the SLA ({promise})."
+        return f"No tried combination keeps the SLA ({promise})."
     winner = run.finalists[0]
     lines = [f"Best within the SLA ({promise}): {winner}"]
     for trial in run.finalists:

@@ -113,7 +113,7 @@ def _run_engine(
     for batch in itertools.cycle(batches):
         _, counts = batcher.translate(batch)
         if counts["BabelgateHalvedPacks"]:
-            raise ValueError("memory ends before batches of this size")
+            raise ValueError("no memory for batches of this size")
         count += len(batch)
         ends.append(time.perf_counter())
         if (elapsed_s := ends[-1] - ends[0]) >= workload.seconds:

@@ -53,7 +53,7 @@ class Host:
 def find_obstacle() -> str | None:
     """Return the reason why no network can be made here, or None if it can."""
     if os.geteuid() != 0:
-        return "only root can make network namespaces"
+        return "only root can create network namespaces"
     if not shutil.which("ip"):
         return "ip is missing: apt-get install iproute2"
     probe = f"bg-probe-{os.getpid()}"
@@ -92,7 +92,7 @@ def _add_bridge() -> int:
         command = ["ip", "link", "add", f"bg{number}", "type", "bridge"]
         if subprocess.run(command, capture_output=True).returncode == 0:
             return number
-    raise StackError("no bridge can be made; see `ip link add bg0 type bridge`")
+    raise StackError("a bridge cannot be created; see `ip link add bg0 type bridge`")
 
 
 def _add(host: Host) -> None:

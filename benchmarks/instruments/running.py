@@ -199,9 +199,9 @@ class Running:
         target = Target(self.url, requests, self.headers, self.leaders)
         if (status := ask_once(target).status) in _WANTING:
             raise StackError(
-                f"{self.url} refuses a request with {status}. If the stack wants a key "
-                f"(401), {variables.CLIENT_KEY.name} has the one that benchmarks send; if "
-                "it wants TLS (400), they speak none."
+                f"{self.url} refuses a request with {status}. If the stack requires a "
+                f"key (401), set {variables.CLIENT_KEY.name} to it; if it requires TLS "
+                "(400), benchmarks cannot measure it."
             )
         return target
 

@@ -126,7 +126,7 @@ def measure(plan: PassPlan, batch: int) -> Measurement:
     try:
         done = _repeat(_runners[0], plan, batch)
     except MemoryEnds as error:
-        raise MemoryEnds(f"memory ends before batches of {batch}: {error}") from error
+        raise MemoryEnds(f"no memory for batches of {batch}: {error}") from error
     peak_kib = Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0]
     gpu_memory_mb = None
     if plan.model.is_on_gpu:

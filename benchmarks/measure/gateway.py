@@ -119,7 +119,7 @@ def _record(worker: int, kind: str, out: Path, seconds: float) -> Iterator[None]
         yield
         said += recorder.communicate(timeout=_WRITE_S)[0]
     if recorder.returncode:
-        raise StackError(f"py-spy cannot look into the gateway: {said.strip()}")
+        raise StackError(f"py-spy cannot inspect the gateway: {said.strip()}")
 
 
 def count_samples(lines: Iterable[str]) -> Counter[str]:

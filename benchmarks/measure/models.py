@@ -138,7 +138,7 @@ def draw_lines(languages: Sequence[str]) -> Iterator[Line]:
     for a language that it lacks."""
     if missing := set(languages) - set(LANGUAGES):
         raise ValueError(
-            f"{', '.join(missing)}: not in the phrasebook; name --pairs FILE"
+            f"{', '.join(missing)}: not in the phrasebook; give --pairs FILE"
         )
     corpus, rng = Corpus(phrasebook.load()), random.Random(0)
     for _ in range(_DRAWN):

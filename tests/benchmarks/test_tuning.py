@@ -128,7 +128,7 @@ def test_a_fresh_run_forgets_results_only(tmp_path: Path, stacks: Stacks):
     short = PLAN.replace("[8, 64]", "8").replace("[5, 50]", "5")
     stacks.fault = "no memory"
     result = run(tmp_path, plan=short)
-    assert "Nothing that was tried keeps the SLA" in result.output
+    assert "No tried combination keeps the SLA" in result.output
     assert "no memory" in (tmp_path / "out/report.md").read_text()
     count = len(stacks.tried)
     other = tmp_path / "out" / "mine.txt"
@@ -202,7 +202,7 @@ def test_a_combination_that_is_no_map_is_refused_before_the_search(tmp_path, sta
         ("p99_ms: 120", "p95_ms: 120", r"sla\.p95_ms\n  Extra inputs"),
         ("[8, 64]", "[8, 0]", r"models\.0\.batch_size\n .* expected a whole number"),
         ("rates: [10, 20, 40, 80]", "tokens: ''", "expected either rates or clients"),
-        ("max_batch_delay", "batch_size", "batch_size is there twice"),
+        ("max_batch_delay", "batch_size", "batch_size appears twice"),
         ("batch_size", "max_batch_frames", r"models\.0\.max_batch_frames\n"),
         ("languages:", "task: detection\n    languages:", "only translation has"),
         ("load:", "load", "while scanning"),

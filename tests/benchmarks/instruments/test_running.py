@@ -49,7 +49,7 @@ def has_ended(pid: int) -> bool:
 def test_a_stack_that_wants_a_key_is_not_asked_again(server: Server):
     server.statuses = [401]
     stack = Running(server.url, {}, headers={"X-Any": "1"})
-    with pytest.raises(StackError, match=r"with 401\. .* wants a key"):
+    with pytest.raises(StackError, match=r"with 401\. .* requires a key"):
         stack.aim([Request(b"{}")])
     assert len(server.asked) == 1
     assert stack.aim([Request(b"{}")]).headers == stack.headers

@@ -36,7 +36,7 @@ def test_where_memory_ends_measuring_ends_and_says_so(tmp_path: Path):
     plan = batches.PassPlan(model, load, sizes, items, 4, 1, limit_s=60)
     measuring = batches.measure_apart(plan)
     assert [next(measuring).batch, next(measuring).batch] == [1, 4]
-    said = "memory ends before batches of 8: they are run in halves"
+    said = "no memory for batches of 8: they are run in halves"
     with pytest.raises(batches.MemoryEnds, match=said):
         next(measuring)
 
