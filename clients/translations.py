@@ -330,7 +330,7 @@ def write_translations(
     if is_broken and not has_results:
         return said
     if table.source.has_changed():
-        return bulk.Remarks([f"{table.source.name} has changed during the run"])
+        return bulk.Remarks([f"{table.source.name} has changed meanwhile"])
     results = chain.from_iterable(answer.list_results() for answer in list_answers())
     with open_file() as file:
         try:

@@ -296,7 +296,7 @@ def test_a_file_that_changes_meanwhile_is_told(server, folder, is_gone):
             path.write_text("other\n")
 
     outcome = run_job(make_job(server, ["data/a.txt", "data/more/d.tsv"]), change)
-    assert outcome.errors == ["data/a.txt has changed during the run"]
+    assert outcome.errors == ["data/a.txt has changed meanwhile"]
     assert not Path("data/a.fr.txt").exists()
     assert Path("data/more/d.fr.tsv").exists()
 
