@@ -33,8 +33,8 @@ _PORTS = (DOOR, GATEWAY, EXPORTER, *_TORCHSERVE, *nodes.PORTS.fixed)
 _PORT = re.compile(r"\b(" + "|".join(map(str, _PORTS)) + r")\b")
 _STATE = "stack.json"
 _PACKAGES = (
-    *("catalog", "contract", "deploy", "documents", "gateway", "handlers"),
-    *("ray_backend", "text", "torchserve_backend"),
+    *("catalog", "clients", "contract", "deploy", "documents", "gateway"),
+    *("handlers", "ray_backend", "text", "torchserve_backend"),
 )
 #: The names of the certificate and key in nginx/tls.conf.
 _TLS_FILES = ("certificate.pem", "key.pem")

@@ -9,6 +9,7 @@ import pytest
 
 from deploy import stack
 from deploy.stack import Stack, StackError
+from tests.test_architecture import PACKAGES, read_files
 
 
 @pytest.mark.parametrize("torn", ["", '{"map": ', "[1]"])
@@ -52,3 +53,9 @@ def test_a_stack_is_read_as_it_was_written(tmp_path: Path):
     assert written.url.startswith("https://")
     assert written.frozen_map.read_text() == "{}"
     assert stat.S_IMODE((tmp_path / "stack.json").stat().st_mode) == 0o600
+
+
+def test_the_version_changes_with_every_package_that_a_program_imports():
+    files = read_files(*stack._PACKAGES)
+    imported = {name.partition(".")[0] for file in files for name in file.needs}
+    assert imported & {*PACKAGES} <= {*stack._PACKAGES}
