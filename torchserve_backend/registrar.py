@@ -114,7 +114,10 @@ def apply(actions: Iterable[Action], management: Management) -> None:
             and (found := management.describe(action.name))
             and (desired is None or desired.version == found.version)
         ):
-            _end(action.name, found.version, management)
+            # TorchServe refuses to end the default version before the others.
+            versions = management.versions(action.name)
+            for version in sorted(versions, key=found.version.__eq__):
+                _end(action.name, version, management)
         if desired is None:
             continue
         match step:

@@ -72,6 +72,8 @@ class FakeManagement(Management):
     def unregister(self, name: str, version: str) -> None:
         self._note(f"unregister {name} {version}")
         if not self.spares.pop((name, version), None):
+            if len(self.versions(name)) > 1:
+                raise ManagementError("Can't remove default version")
             del self.found[name]
 
     def _note(self, call: str) -> None:

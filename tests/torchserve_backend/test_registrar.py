@@ -169,6 +169,15 @@ def test_a_replaced_version_ends_once_its_rows_are_answered(monkeypatch, pending
     assert next(states, "all") == "all"
 
 
+@pytest.mark.parametrize("step", ["remove", "replace"])
+def test_what_a_killed_up_has_left_ends_before_the_default(step):
+    management = FakeManagement(RUNS)
+    management.spares["ko", OURS] = runs(version=OURS)
+    wanted = None if step == "remove" else WANTED
+    registrar.apply([Action(step, "ko", "", wanted)], management)
+    assert management.calls[:2] == [f"unregister ko {OURS}", "unregister ko 1.0-ab"]
+
+
 def test_the_first_refusal_ends_it():
     management = FakeManagement(refuses=("register",))
     steps: tuple[RegistrationStep, ...] = ("register", "scale")
