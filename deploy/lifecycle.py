@@ -6,6 +6,7 @@ import subprocess
 import symtable
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from http import HTTPStatus
 from pathlib import Path
@@ -339,10 +340,12 @@ def check_edited(stack: Stack, nginx: Path, map_path: Path) -> None:
     """Have nginx and Gunicorn check the edited files. Raises StackError with their output."""
     program = Path(sys.executable).with_name("gunicorn")
     copies = stack.run / "nginx" / "edited"
+    main = stack.write_nginx(copies)
+    with suppress(FileExistsError):
+        (copies / "conf.d").symlink_to("../conf.d")  # includes are relative to `main`
     checks = {
         "nginx/nginx.conf": [
-            *(str(nginx), "-t", "-q", "-p", f"{stack.run}/nginx/"),
-            *("-c", str(stack.write_nginx(copies))),
+            *(str(nginx), "-t", "-q", "-p", f"{stack.run}/nginx/", "-c", str(main)),
         ],
         _GUNICORN: [
             *(str(program), "--check-config", "--config", f"{ROOT}/{_GUNICORN}"),

@@ -226,6 +226,18 @@ def test_what_cannot_be_done_is_told_with_what_to_do(wanted, tmp_path, monkeypat
         serving.choose_serving(replace(wanted, backend="ray"))
 
 
+def test_an_operators_own_file_for_nginx_is_checked_as_nginx_will_read_it(wanted):
+    """The stand-in for nginx includes conf.d beside the main file, as nginx does."""
+    nginx, own = wanted.run / "nginx.sh", wanted.run / "nginx/conf.d/own.conf"
+    nginx.write_text('#!/bin/sh\n! cat "${6%/*}"/conf.d/own.conf >&2\n')
+    nginx.chmod(0o755)
+    own.parent.mkdir()
+    own.write_text("nonsense;")
+    for _ in range(2):
+        with pytest.raises(StackError, match=r"nginx.conf is not accepted.*\nnonsense;"):
+            lifecycle.check_edited(wanted, nginx, wanted.map)
+
+
 GUNICORN = (stacks.ROOT / "gateway/gunicorn.conf.py").read_text("utf-8")
 
 
