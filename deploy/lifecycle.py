@@ -83,9 +83,10 @@ def up(wanted: Stack, *, timeout_s: float, bundled: Path | None = None) -> None:
         serving.prepare(models)
     for line in describe_start(last, said, wanted):
         console.print(line)
+    if running and wanted.is_door:
+        # Gunicorn would load the gateway beside a running one of another version.
+        check_edited(wanted, nginx, wanted.map if running == wanted else None)
     is_new = make_way(wanted, running)
-    if not is_new and wanted.is_door:
-        check_edited(wanted, nginx, wanted.map)
     try:
         wanted.write(models.frozen)
         with wanted.writing():
@@ -336,8 +337,9 @@ def restart(running: Stack) -> None:
     Supervision(running).restart(running.server)
 
 
-def check_edited(stack: Stack, nginx: Path, map_path: Path) -> None:
-    """Have nginx and Gunicorn check the edited files. Raises StackError with their output."""
+def check_edited(stack: Stack, nginx: Path, map_path: Path | None) -> None:
+    """Have nginx and, with a map, Gunicorn check the edited files. Raises StackError with
+    their output."""
     program = Path(sys.executable).with_name("gunicorn")
     copies = stack.run / "nginx" / "edited"
     main = stack.write_nginx(copies)
@@ -352,6 +354,8 @@ def check_edited(stack: Stack, nginx: Path, map_path: Path) -> None:
             "gateway.app:create_app()",
         ],
     }
+    if not map_path:
+        del checks[_GUNICORN]
     environment = stack.environment() | {variables.MAP.name: str(map_path)}
     for file, command in checks.items():
         done = subprocess.run(

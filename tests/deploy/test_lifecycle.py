@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -236,6 +237,19 @@ def test_an_operators_own_file_for_nginx_is_checked_as_nginx_will_read_it(wanted
     for _ in range(2):
         with pytest.raises(StackError, match=r"nginx.conf is not accepted.*\nnonsense;"):
             lifecycle.check_edited(wanted, nginx, wanted.map)
+
+
+def test_what_nginx_refuses_ends_nothing_even_with_other_options(wanted, monkeypatch):
+    ended: list[str] = []
+    serve = SimpleNamespace(load=lambda _: Catalog({}), prepare=lambda _: None)
+    monkeypatch.setattr(lifecycle, "Supervision", lambda _: FakeSupervision(is_up=True))
+    monkeypatch.setattr(lifecycle, "make_way", lambda *_: ended.append("all"))
+    monkeypatch.setattr(lifecycle, "apply_settings", lambda _: None)
+    monkeypatch.setattr(lifecycle, "choose_serving", lambda _: serve)
+    monkeypatch.setattr(lifecycle, "ensure", lambda *_: [Path("/bin/false")])
+    with pytest.raises(StackError, match="nginx.conf is not accepted"):
+        lifecycle.up(replace(wanted, model="other"), timeout_s=1)
+    assert ended == []
 
 
 GUNICORN = (stacks.ROOT / "gateway/gunicorn.conf.py").read_text("utf-8")
