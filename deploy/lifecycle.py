@@ -347,7 +347,7 @@ def check_edited(stack: Stack, nginx: Path, map_path: Path | None) -> None:
         (copies / "conf.d").symlink_to("../conf.d")  # includes are relative to `main`
     checks = {
         "nginx/nginx.conf": [
-            *(str(nginx), "-t", "-q", "-p", f"{stack.run}/nginx/", "-c", str(main)),
+            *(str(nginx), "-t", "-q", "-p", f"{stack.run}/nginx/", "-c", str(main))
         ],
         _GUNICORN: [
             *(str(program), "--check-config", "--config", f"{ROOT}/{_GUNICORN}"),

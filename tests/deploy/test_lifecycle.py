@@ -235,7 +235,9 @@ def test_an_operators_own_file_for_nginx_is_checked_as_nginx_will_read_it(wanted
     own.parent.mkdir()
     own.write_text("nonsense;")
     for _ in range(2):
-        with pytest.raises(StackError, match=r"nginx.conf is not accepted.*\nnonsense;"):
+        with pytest.raises(
+            StackError, match=r"nginx.conf is not accepted.*\nnonsense;"
+        ):
             lifecycle.check_edited(wanted, nginx, wanted.map)
 
 

@@ -1,11 +1,15 @@
 """A certificate and its key: checks before any program stops, and nginx's configuration."""
 
+import ssl
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
+
 import pytest
 
 from deploy import tls
 from deploy.monitoring import write_configuration
-from deploy.stack import Stack, StackError
-from tests.programs import make_certificate
+from deploy.stack import DOOR, Stack, StackError
+from tests.programs import make_certificate, run
 
 
 @pytest.fixture
@@ -43,6 +47,19 @@ def test_lines_of_nginxs_file_keep_their_numbers_with_tls(pair, tmp_path):
     places = [text.splitlines().index("    server {") for text in written]
     assert written[0].count("\n") == written[1].count("\n")
     assert places[0] == places[1]
+
+
+def test_a_stack_whose_certificate_has_expired_is_asked_nonetheless(pair, tmp_path):
+    certificate, key = pair.split(",")
+    files = ("-in", certificate, "-out", certificate, "-signkey", key)
+    run("openssl", "x509", "-days", "-1", *files)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    with HTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as nginx:
+        nginx.socket = context.wrap_socket(nginx.socket, server_side=True)
+        Thread(target=nginx.handle_request, daemon=True).start()
+        stack = Stack(tmp_path, tmp_path, None, nginx.server_port - DOOR, pair)
+        assert tls.post(stack, b"{}").status == 501  # its handler knows no method
 
 
 def test_prometheus_asks_a_stack_with_a_certificate_by_tls(pair, tmp_path):
