@@ -34,9 +34,12 @@ class Supervision:
         self._stack = stack
 
     def is_running(self) -> bool:
-        """Whether supervisord answers. Raises StackError if it exists but does not answer."""
+        """Whether supervisord answers. Raises StackError if it exists but does not answer, or
+        is ending its programs."""
         try:
             return bool(self._call("getState", timeout_s=_ALIVE_S))
+        except Fault as fault:
+            raise StackError("The stack is being stopped: try again later.") from fault
         except TimeoutError as error:
             raise StackError(
                 f"supervisord exists but does not answer at {self._stack.socket}. If it "

@@ -138,6 +138,20 @@ def test_programs_go_on_while_supervisord_is_stopped(small, monkeypatch):
     assert supervision.is_running()
 
 
+def test_a_stack_that_is_being_stopped_is_told(small: Stack):
+    wait = f"touch {small.run}/begun; while true; do sleep 0.1; done"
+    do(small, "gateway", f"trap 'touch {small.run}/told' TERM; {wait}")
+    supervision = start(small)
+    wait_until((small.run / "begun").exists)
+    supervision._call("shutdown")
+    wait_until((small.run / "told").exists)
+    for ask in (supervision.is_running, lambda: end(small)):
+        with pytest.raises(StackError, match="is being stopped"):
+            ask()
+    small.find_leader("gateway").kill()
+    wait_until(lambda: not small.socket.exists())
+
+
 def test_torn_files_do_not_keep_a_stack_from_being_ended(small: Stack):
     leaders = start_all(small)
     (small.run / "stack.json").write_text("{")
