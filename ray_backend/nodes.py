@@ -139,11 +139,12 @@ def read_head(text: str, *, is_shared: bool = True) -> str:
             f"--head: a head at {LOOPBACK} serves only one machine: start it with an address "
             "that others can reach."
         )
-    if not (port or "1").isdecimal():
+    port = port or str(PORTS.gcs)
+    if not (port.isdecimal() and 0 < int(port) < 1 << 16):
         raise AddressError(
             f"--head: expected a head such as 10.0.0.1:{PORTS.gcs}, found {text!r}."
         )
-    return f"{host}:{port or PORTS.gcs}"
+    return f"{host}:{int(port)}"
 
 
 def find_address(head: str) -> str:

@@ -120,3 +120,10 @@ def test_check_names_what_up_would_change_in_a_stack_that_runs(
     other = Stack(Path("elsewhere"), path, backend="ray")
     monkeypatch.setattr(lifecycle, "find_running", lambda _: other)
     assert "remove" not in run(path, "--backend", "torchserve").stdout
+
+
+@pytest.mark.parametrize("offset", ["-8000", "60000"])
+def test_a_port_that_does_not_exist_is_refused(tmp_path: Path, offset: str):
+    options = ["--run-dir", str(tmp_path / "run"), "--port-offset", offset]
+    assert CliRunner().invoke(command_line.app, ["up", *options]).exit_code == 2
+    assert not (tmp_path / "run").exists()

@@ -124,6 +124,7 @@ def test_only_one_machine_alone_is_on_loopback(address: str):
         ("ray.example.org", "one IPv4 address"),
         ("127.0.0.1", "serves only one machine"),
         ("10.0.0.1:http", "a head such as 10.0.0.1:7800"),
+        ("10.0.0.1:78000", "a head such as 10.0.0.1:7800"),
     ],
 )
 def test_what_is_not_a_head_is_refused(text: str, fault: str):
