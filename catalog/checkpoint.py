@@ -28,11 +28,11 @@ from handlers.engine.translation.families.marian import list_side
 def default_cache() -> Path:
     """Return the folder for downloads and conversions: `BABELGATE_CACHE`, else in the user's
     cache."""
-    default = Path(
-        os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"), "babelgate"
-    )
+    if not (cache := variables.CACHE.read()):
+        home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        cache = f"{home}/babelgate"
     # TorchServe's workers, which load paths in here, run in another directory.
-    return Path(variables.CACHE.read() or default).absolute()
+    return Path(cache).absolute()
 
 
 def locate(name: str, cache: Path) -> Path:

@@ -38,6 +38,16 @@ def test_a_directory_is_taken_as_it_is_and_the_cache_is_absolute(tmp_path, monke
     assert not list(tmp_path.iterdir())
 
 
+def test_the_cache_is_in_the_users_and_without_a_user_where_it_is_set(monkeypatch):
+    monkeypatch.delenv("BABELGATE_CACHE", raising=False)
+    for set_to, found in {"": Path.home() / ".cache", "/x": Path("/x")}.items():
+        monkeypatch.setenv("XDG_CACHE_HOME", set_to)
+        assert checkpoint.default_cache() == found / "babelgate"
+    monkeypatch.setenv("BABELGATE_CACHE", "/cache")
+    monkeypatch.setattr(Path, "home", lambda: pytest.fail("there may be none"))
+    assert checkpoint.default_cache() == Path("/cache")
+
+
 def test_a_models_languages_are_found_wherever_it_lies(
     monkeypatch, tmp_path, write_map
 ):
