@@ -92,7 +92,8 @@ def unpack(file: Path, cache: Path) -> Path:
 
 def _name(each: Checkpoint) -> str:
     """Return its name in the bundle's map: the hub's, or a new one for a directory."""
-    if each.directory == each.cache / "hub" / each.name:
+    is_path = Path(each.name).is_absolute()
+    if each.directory == each.cache / "hub" / each.name and not is_path:
         return each.name
     word = re.sub("[^A-Za-z0-9._-]+", "-", each.directory.name).strip("-.")
     return f"bundled/{word or 'model'}-{each.digest[:8]}"
