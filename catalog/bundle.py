@@ -13,7 +13,7 @@ from contextlib import nullcontext
 from io import SEEK_END, BytesIO
 from pathlib import Path
 
-from catalog import ROOT, SECTIONS
+from catalog import ROOT, SECTIONS, TranslationSection
 from catalog.inventory import Checkpoint, read_source
 from catalog.map import read_file
 from contract import durable
@@ -41,6 +41,9 @@ def pack(
     """Write a bundle of the map's pulled checkpoints; `model` replaces the map's translation
     model. The same checkpoints make identical bundles. Raises OSError or CatalogError."""
     digests, content = Digests(), read_file(map_path)
+    if model and "cuda_id" in content:
+        own = TranslationSection.model_validate(content.get(TRANSLATION, {}))
+        content[TRANSLATION] = own.replace_model(model).model_dump(exclude_unset=True)
     members: dict[str, Path | bytes] = {_CONSTRAINTS: ROOT / _CONSTRAINTS}
     for each in needed:
         name, files, task = _name(each), _list_files(each), each.models[0].task
@@ -54,8 +57,6 @@ def pack(
         # Write out the model that is this machine's default.
         section = content.setdefault(task, {})
         section.setdefault("model", SECTIONS[task].model_fields["model"].default)
-        if model and task == TRANSLATION:
-            section["model"] = model
         said = json.dumps(content).replace(json.dumps(each.name), json.dumps(name))
         content = json.loads(said)
     members[_MAP] = json.dumps(content, ensure_ascii=False, indent=2).encode()

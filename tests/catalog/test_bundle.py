@@ -111,6 +111,22 @@ def test_a_bundle_that_was_cut_short_changes_nothing_and_the_whole_one_works(
     assert [path.suffix for path in (cache / "bundles").iterdir()] == [".json"]
 
 
+@pytest.mark.parametrize("languages", [("en", "fr"), ("fr", "en")])
+def test_a_bundle_with_another_model_names_only_what_it_brings(tmp_path, languages):
+    map_path, out, cache = tmp_path / "map.json", tmp_path / "a.tar", tmp_path / "cache"
+    own = {"model": "models/phrasebook-en-fr", "fallback": "models/phrasebook"}
+    section = {"engine": "transformers", "targets": {"fr": own}}
+    cuda_id = dict.fromkeys(languages, "cpu")
+    map_path.write_text(json.dumps({"cuda_id": cuda_id, "translation": section}))
+    other = tmp_path / "other"  # an absolute path
+    other.symlink_to(catalog.ROOT / "models/phrasebook")
+    needed = list_needed(catalog.load(map_path, model=str(other)), cache)
+    bundle.pack(out, map_path, str(other), needed.values())
+    names = [each.name for each in load(bundle.unpack(out, cache), cache)]
+    assert len(names) == 2
+    assert all((cache / "hub" / name).is_dir() for name in names)
+
+
 def test_a_damaged_model_is_named_and_mended_by_its_bundle(packed, tmp_path):
     (translation, _) = load(bundle.unpack(packed, tmp_path), tmp_path)
     path = translation.directory / CONVERTED / "int8" / "model.bin"
