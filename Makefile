@@ -25,7 +25,8 @@ help:     ## show this list
 
 # Extras for a cluster and for features enabled in the gateway's environment.
 EXTRAS = $(if $(HEAD)$(filter ray,$(BACKEND)),cluster) $(filter lingua,$(BABELGATE_IDENTIFIER)) $(if $(BABELGATE_LIMITS_URL)$(BABELGATE_CACHE_URL),redis) $(if $(OTEL_EXPORTER_OTLP_ENDPOINT),otel)
-READY = .venv/ready $(patsubst %,.venv/ready-%,$(EXTRAS))
+# Those added earlier get their new versions after an upgrade: the stack remembers its options.
+READY = $(sort .venv/ready $(wildcard .venv/ready-*) $(patsubst %,.venv/ready-%,$(EXTRAS)))
 ON_RAY = $(if $(BACKEND),--backend "$(BACKEND)") $(if $(ADDRESS),--address "$(ADDRESS)")
 
 up: $(READY)  ## start the stack and show a translation  [MODEL=dir or hub name] [CONFIG=map] [BUNDLE=file] [TLS=cert.pem,key.pem] [BACKEND=ray] [ADDRESS=ip]

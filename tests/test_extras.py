@@ -11,6 +11,7 @@ import tomllib
 from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import packages_distributions
+from pathlib import Path
 
 import pytest
 
@@ -60,13 +61,26 @@ URL = "BABELGATE_LIMITS_URL=redis://127.0.0.1:6379"
         (".venv/ready-parquet", ["parquet"]),
     ],
 )
-def test_a_verb_adds_the_packages_that_it_needs(given: str, extras: list[str]):
-    environment = {"PATH": os.environ["PATH"]}
-    arguments = ["--dry-run", "--always-make", *given.split()]
-    commands = run("make", *arguments, env=environment)
+def test_a_verb_adds_the_packages_that_it_needs(tmp_path, given, extras):
+    commands = list_commands(tmp_path, given)
     assert commands.count("-m venv ") == 1
     assert re.findall(r"Adding the Python packages for \"(\w+)\"", commands) == extras
     assert re.findall(r"--editable '\.\[(\w+)\]'", commands) == ["stack", *extras]
+
+
+def test_a_start_after_an_upgrade_renews_the_packages_that_were_added(tmp_path):
+    (tmp_path / ".venv").mkdir()
+    (tmp_path / ".venv/ready-cluster").touch()
+    assert "'.[cluster]'" in list_commands(tmp_path, "up")
+
+
+def list_commands(folder: Path, given: str) -> str:
+    """Return the commands that make would run for a target in an empty clone."""
+    for name in ("pyproject.toml", "constraints.txt"):
+        (folder / name).touch()
+    place = ("--directory", str(folder), "--file", str(ROOT / "Makefile"))
+    arguments = ["--dry-run", "--always-make", *given.split()]
+    return run("make", *place, *arguments, env={"PATH": os.environ["PATH"]})
 
 
 @pytest.mark.parametrize(
