@@ -27,13 +27,14 @@ help:     ## show this list
 EXTRAS = $(if $(HEAD)$(filter ray,$(BACKEND)),cluster) $(filter lingua,$(BABELGATE_IDENTIFIER)) $(if $(BABELGATE_LIMITS_URL)$(BABELGATE_CACHE_URL),redis) $(if $(OTEL_EXPORTER_OTLP_ENDPOINT),otel)
 # Those added earlier get their new versions after an upgrade: the stack remembers its options.
 READY = $(sort .venv/ready $(wildcard .venv/ready-*) $(patsubst %,.venv/ready-%,$(EXTRAS)))
-ON_RAY = $(if $(BACKEND),--backend "$(BACKEND)") $(if $(ADDRESS),--address "$(ADDRESS)")
+MODELS = $(if $(MODEL),--model "$(MODEL)") $(if $(CONFIG),--map "$(CONFIG)") $(if $(ADDRESS),--address "$(ADDRESS)")
+OPTIONS = $(MODELS) $(if $(TLS),--tls "$(TLS)") $(if $(BACKEND),--backend "$(BACKEND)")
 
 up: $(READY)  ## start the stack and show a translation  [MODEL=dir or hub name] [CONFIG=map] [BUNDLE=file] [TLS=cert.pem,key.pem] [BACKEND=ray] [ADDRESS=ip]
-	@$(BIN)/python -m deploy up $(if $(MODEL),--model "$(MODEL)") $(if $(CONFIG),--map "$(CONFIG)") $(if $(BUNDLE),--bundle "$(BUNDLE)") $(if $(TLS),--tls "$(TLS)") $(ON_RAY)
+	@$(BIN)/python -m deploy up $(OPTIONS) $(if $(BUNDLE),--bundle "$(BUNDLE)")
 
 join: $(READY)  ## add this machine to a Ray cluster  HEAD=ip [ADDRESS=ip] [GATEWAY=yes, with MODEL= and CONFIG= of the head]
-	@$(BIN)/python -m deploy join --head "$(HEAD)" $(if $(ADDRESS),--address "$(ADDRESS)") $(if $(GATEWAY),--gateway) $(if $(MODEL),--model "$(MODEL)") $(if $(CONFIG),--map "$(CONFIG)")
+	@$(BIN)/python -m deploy join --head "$(HEAD)" $(MODELS) $(if $(GATEWAY),--gateway)
 
 down: .venv/ready  ## stop the stack  [FORGET=yes: the next start uses the defaults]
 	@$(BIN)/python -m deploy down $(if $(FORGET),--forget)
@@ -51,7 +52,7 @@ monitor: .venv/ready  ## run Prometheus next to the running stack until Ctrl-C  
 	@$(BIN)/python -m deploy monitor $(if $(PORT),--port "$(PORT)")
 
 service: $(READY)  ## print a systemd unit for this clone  [options of up or join]
-	@$(BIN)/python -m deploy unit $(if $(MODEL),--model "$(MODEL)") $(if $(CONFIG),--map "$(CONFIG)") $(ON_RAY) $(if $(HEAD),--head "$(HEAD)") $(if $(GATEWAY),--gateway)
+	@$(BIN)/python -m deploy unit $(OPTIONS) $(if $(HEAD),--head "$(HEAD)") $(if $(GATEWAY),--gateway)
 
 image: .venv/ready-dev  ## build the container image with buildah and get a translation from it  [FRESH=1]
 	@$(BIN)/python -m deploy image $(if $(FRESH),--fresh)

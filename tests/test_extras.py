@@ -68,6 +68,13 @@ def test_a_verb_adds_the_packages_that_it_needs(tmp_path, given, extras):
     assert re.findall(r"--editable '\.\[(\w+)\]'", commands) == ["stack", *extras]
 
 
+@pytest.mark.parametrize("verb", ["up", "service"])
+def test_a_unit_gets_the_options_of_a_start(tmp_path, verb):
+    given = "MODEL=a CONFIG=b ADDRESS=c TLS=d,e BACKEND=ray"
+    options = '--model "a" --map "b" --address "c" --tls "d,e" --backend "ray"'
+    assert options in list_commands(tmp_path, f"{verb} {given}")
+
+
 def test_a_start_after_an_upgrade_renews_the_packages_that_were_added(tmp_path):
     (tmp_path / ".venv").mkdir()
     (tmp_path / ".venv/ready-cluster").touch()
