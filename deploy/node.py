@@ -43,7 +43,10 @@ def clear(node: Node) -> None:
     logs = node.sessions / "session_latest" / "logs"
     if logs.is_dir():
         _remove_logs(node)
-        durable.rename(logs.resolve(), _find_logs(node))
+        try:
+            durable.rename(logs.resolve(), _find_logs(node))
+        except OSError:  # to another disk
+            shutil.copytree(logs.resolve(), _find_logs(node))
     node.link.unlink(missing_ok=True)
     for folder in (node.sessions, node.state):
         shutil.rmtree(folder, ignore_errors=True)

@@ -1,5 +1,6 @@
 """The models' part of a stack, without Ray and TorchServe: secrets, folders and waiting."""
 
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -117,7 +118,10 @@ def test_a_machine_looks_for_itself_in_the_cluster(tmp_path: Path, monkeypatch):
         make_cluster(make_stack(tmp_path, address="10.0.0.3")).find_machine()
 
 
-def test_folders_are_this_users_and_go_with_the_cluster_but_for_the_logs(tmp_path):
+@pytest.mark.parametrize("is_on_another_disk", [False, True])
+def test_folders_are_this_users_and_go_with_the_cluster_but_for_the_logs(
+    tmp_path, monkeypatch, is_on_another_disk
+):
     stack = make_stack(tmp_path)
     stack.write("{}")
     logs = stack.node.sessions / "session_1/logs"
@@ -128,6 +132,8 @@ def test_folders_are_this_users_and_go_with_the_cluster_but_for_the_logs(tmp_pat
     (logs / "raylet.out").write_text("began")
     assert stack.node.folder.stat().st_mode & 0o777 == 0o700
     assert (tmp_path / "logs/ray/raylet.out").read_text() == "began"
+    if is_on_another_disk:
+        monkeypatch.setattr(os, "replace", Mock(side_effect=OSError))
     node.clear(stack.node)
     assert (tmp_path / "logs/ray/raylet.out").read_text() == "began"
     assert [path.name for path in stack.node.folder.iterdir()] == []
