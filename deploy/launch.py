@@ -93,7 +93,7 @@ def find_program(process: psutil.Process, run: Path) -> str | None:
         environment = process.environ()
         if environment.get(variables.RUN_DIR.name) == str(run):
             return environment.get(variables.PROGRAM.name)
-        if process.name() == _NGINX and Path(process.cwd()).is_relative_to(run):
+        if process.name() == _NGINX and Path(process.cwd()) == run / _NGINX:
             return _NGINX
     return None
 

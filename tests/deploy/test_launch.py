@@ -24,10 +24,12 @@ def start_program() -> Iterator[StartProgram]:
     """A function that starts a program with these variables that runs until its input ends."""
     with ExitStack() as running:
 
-        def start(program: str = "/bin/cat", **variables: object) -> psutil.Popen:
-            given = {name: str(value) for name, value in variables.items()}
+        def start(
+            program: str = "/bin/cat", folder: Path | None = None, **variables: object
+        ) -> psutil.Popen:
+            given = os.environ | {name: str(value) for name, value in variables.items()}
             return running.enter_context(
-                psutil.Popen([program], env=os.environ | given, stdin=subprocess.PIPE)
+                psutil.Popen([program], env=given, cwd=folder, stdin=subprocess.PIPE)
             )
 
         yield start
@@ -37,15 +39,16 @@ def test_what_an_earlier_life_has_left_is_ended_and_nothing_else(
     tmp_path, start_program
 ):
     run, gateway = {"BABELGATE_RUN_DIR": tmp_path}, {"BABELGATE_PROGRAM": "gateway"}
-    nginx = tmp_path / "nginx"
-    nginx.symlink_to("/bin/cat")
+    nginx = tmp_path / "second/nginx"  # a stack's run directory in that of another
+    nginx.mkdir(parents=True)
+    (nginx / "nginx").symlink_to("/bin/cat")
     ours = start_program(**run, **gateway)
     others = [
         start_program(**run),
         start_program(**gateway),
         start_program(**run, BABELGATE_PROGRAM="registrar"),
         start_program(BABELGATE_RUN_DIR=tmp_path / "another", **gateway),
-        start_program(str(nginx)),
+        *(start_program(str(nginx / "nginx"), folder) for folder in (None, nginx)),
     ]
     for program in ("gateway", "nginx"):
         launch.end_left(program, tmp_path)
