@@ -79,9 +79,16 @@ def _render_limits(text: str, timeout_s: float) -> str:
     written = " ".join(_LOCATION.format(*limit) for limit in enumerate(limits))
     text = _LOCATIONS.sub(lambda was: written + "\n" * was[0].count("\n"), text)
     text, was = re.sub(r"(default +)@\d+;", rf"\g<1>@{most};", text), text
-    if text == was:
-        return text
-    return text.replace(r"([12]?\d)", f"({'|'.join(map(str, range(most)))})")
+    # The numbers below `most`; of a list, nginx would read only 4,095 bytes.
+    digits = str(most)
+    shorter = rf"\d{{1,{len(digits) - 1}}}" if most > 9 else "0"
+    alike = (
+        f"{digits[:place]}[0-{int(digit) - 1}]" + r"\d" * len(digits[place + 1 :])
+        for place, digit in enumerate(digits)
+        if digit != "0"
+    )
+    below = "|".join((shorter, *alike))
+    return text if text == was else text.replace(r"([12]?\d)", f"({below})")
 
 
 def render_torchserve(text: str, settings: Settings) -> str:

@@ -15,7 +15,7 @@ OURS = Path("/srv/100% ours")
 PLACES = dict.fromkeys(("root", "run", "python", "bin", "nginx"), OURS)
 USUAL = Settings()
 OTHER = Settings(
-    timeout_s=12.5,
+    timeout_s=1234.5,
     upload_timeout_s=400,
     body_grace_s=2.5,
     max_body_bytes=64 << 20,
@@ -90,6 +90,7 @@ def test_a_request_has_a_location_for_each_second_of_its_limit(settings: Setting
         assert re.fullmatch(seconds, str(limit_s))
         assert limit_s * 1000 < waits_ms[limit_s] <= limit_s * 1000 + 1000
     assert not re.fullmatch(seconds, longest)
+    assert len(seconds) < 4000, "nginx would refuse a longer word"
 
 
 def test_torchserve_takes_the_largest_row(settings: Settings):
