@@ -325,7 +325,8 @@ def reload(running: Stack, nginx: Path) -> None:
         )
     check_edited(running, nginx, running.frozen_map)
     check_names((ROOT / _GUNICORN).read_text("utf-8"))
-    running.write_configuration()
+    with running.writing():
+        running.write_nginx(running.run / "nginx")
     supervision = Supervision(running)
     for program in ("gateway", "nginx"):
         supervision.signal(program, "HUP")
@@ -333,7 +334,7 @@ def reload(running: Stack, nginx: Path) -> None:
 
 def restart(running: Stack) -> None:
     """Restart TorchServe with its edited files, or Ray. Raises StackError."""
-    running.write_configuration()
+    running.write_torchserve()
     Supervision(running).restart(running.server)
 
 

@@ -192,7 +192,8 @@ class Stack:
                 *("logs", "ray"),
             ):
                 (self.run / folder).mkdir(parents=True, exist_ok=True)
-            self.write_configuration()
+            self.write_nginx(self.run / "nginx")
+            self.write_torchserve()
             durable.write(self.frozen_map, frozen_map)
             self.remember()
 
@@ -212,10 +213,9 @@ class Stack:
                 f"another directory with --run-dir or {variables.RUN_DIR.name}."
             ) from error
 
-    def write_configuration(self) -> None:
-        """Copy the files that operators edit. Raises StackError."""
+    def write_torchserve(self) -> None:
+        """Write TorchServe's files. Raises StackError."""
         with self.writing():
-            self.write_nginx(self.run / "nginx")
             name = "config.properties"
             text = (ROOT / "torchserve_backend" / name).read_text("utf-8")
             text = rendering.render_torchserve(

@@ -254,6 +254,18 @@ def test_what_nginx_refuses_ends_nothing_even_with_other_options(wanted, monkeyp
     assert ended == []
 
 
+def test_a_restart_of_the_models_takes_over_no_file_of_nginx(wanted, monkeypatch):
+    supervision = FakeSupervision(is_up=True)
+    monkeypatch.setattr(lifecycle, "Supervision", lambda _: supervision)
+    names = ("nginx/nginx.conf", "torchserve/config.properties")
+    for name in names:
+        (wanted.run / name).write_text("as it runs")
+    lifecycle.restart(wanted)
+    kept = [(wanted.run / name).read_text() == "as it runs" for name in names]
+    assert kept == [True, False]
+    assert supervision.calls == ["restart torchserve"]
+
+
 GUNICORN = (stacks.ROOT / "gateway/gunicorn.conf.py").read_text("utf-8")
 
 
