@@ -91,8 +91,12 @@ class Supervision:
         return psutil.Process(int(self._call("getPID"))).environ()
 
     def states(self) -> dict[str, str]:
-        """Return each program's state by supervisor's name, such as RUNNING or FATAL."""
-        processes: Any = self._call("getAllProcessInfo")
+        """Return each program's state by supervisor's name, such as RUNNING or FATAL. Raises
+        StackError if supervisord has ended, or is ending its programs."""
+        try:
+            processes: Any = self._call("getAllProcessInfo")
+        except (ConnectionError, FileNotFoundError, Fault) as error:
+            raise StackError("The stack has been stopped meanwhile.") from error
         return {process["name"]: process["statename"] for process in processes}
 
     def signal(self, program: str, name: str) -> None:

@@ -148,8 +148,12 @@ def test_a_stack_that_is_being_stopped_is_told(small: Stack):
     for ask in (supervision.is_running, lambda: end(small)):
         with pytest.raises(StackError, match="is being stopped"):
             ask()
+    with pytest.raises(StackError, match="stopped meanwhile"):
+        supervision.states()
     small.find_leader("gateway").kill()
     wait_until(lambda: not small.socket.exists())
+    with pytest.raises(StackError, match="stopped meanwhile"):
+        supervision.states()
 
 
 def test_torn_files_do_not_keep_a_stack_from_being_ended(small: Stack):
