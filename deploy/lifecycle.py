@@ -11,7 +11,6 @@ from dataclasses import replace
 from http import HTTPStatus
 from pathlib import Path
 
-import gunicorn.config  # type: ignore[import-untyped]
 import urllib3
 
 import catalog
@@ -369,6 +368,8 @@ def check_edited(stack: Stack, nginx: Path, map_path: Path | None) -> None:
 
 def check_names(text: str) -> None:
     """Raise StackError for a name in Gunicorn's file that Gunicorn would ignore."""
+    import gunicorn.config  # type: ignore[import-untyped] # refuses an empty WEB_CONCURRENCY
+
     try:
         table = symtable.symtable(text, _GUNICORN, "exec")
     except SyntaxError as error:
@@ -395,8 +396,11 @@ def find_settings(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def apply_settings(settings: Mapping[str, str]) -> None:
-    """Set these settings, and no others, for this process and its children."""
+    """Set these settings, and no others, for this process and its children. The number of
+    gateway processes has its default if it is empty."""
     for name in list(os.environ):
         if find_settings({name: ""}):
             del os.environ[name]
     os.environ.update(settings)
+    if not settings.get("WEB_CONCURRENCY"):
+        os.environ.pop("WEB_CONCURRENCY", None)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -20,6 +21,7 @@ from deploy import stack as stacks
 from deploy.stack import UNSAID, Stack, StackError
 from deploy.supervision import Supervision
 from gateway.settings import SettingsError
+from tests.programs import run
 from tests.torchserve_backend.fakes import want
 
 NGINX = Path("/usr/sbin/nginx")
@@ -400,3 +402,9 @@ def test_the_kept_settings_take_the_place_of_a_shells_own(monkeypatch):
     monkeypatch.setattr(os, "environ", shell)
     lifecycle.apply_settings({"BABELGATE_TIMEOUT_S": "20"})
     assert os.environ == {"BABELGATE_TIMEOUT_S": "20", "PATH": "/bin"}
+
+
+def test_an_empty_number_of_gateway_processes_is_the_default():
+    steps = "lifecycle.apply_settings(os.environ); lifecycle.check_names('')"
+    code = f"import os; from deploy import lifecycle; {steps}"
+    run(sys.executable, "-c", code, env=os.environ | {"WEB_CONCURRENCY": ""})
