@@ -451,10 +451,11 @@ def _name_cells(package: Package, types: Mapping[str, str]) -> ElementNames:
     }
 
     def find_slots(wrapper: Element) -> list[Slot]:
-        cell = wrapper[0]
-        if "".join(cell.itertext()) in headings:
+        cell, runs = wrapper[0], _CellRuns()
+        parts = [*runs.read(cell)] if len(cell) else [cell.text or ""]
+        if "".join(list_texts(parts)) in headings:
             return []
-        return _CellRuns().find_slots(cell) if len(cell) else find_plain_slots(cell)
+        return runs.find_slots(cell) if len(cell) else find_plain_slots(cell)
 
     return ElementNames(frozenset({"x:si", "x:is", "x:text"}), find_slots)
 
