@@ -434,8 +434,9 @@ def _find_in_layout(wrapper: Element) -> list[Slot]:
 
 
 _PARAGRAPHS = ElementNames(frozenset({"w:p"}), _find_in_paragraphs)
-#: Parts with shapes. A chart's cache has its numbers in other elements.
-_SHAPES = ElementNames(frozenset({"a:p", "c:strCache", "p:text"}), _find_in_shapes)
+#: The labels of charts, whose numbers are in other elements.
+_LABELS = frozenset({"c:tx", "c:strCache", "c:multiLvlStrCache", "c:strLit"})
+_SHAPES = ElementNames(_LABELS | {"a:p", "p:text"}, _find_in_shapes)
 _LAYOUT = ElementNames(frozenset({"p:sp"}), _find_in_layout)
 
 

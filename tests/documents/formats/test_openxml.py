@@ -19,6 +19,7 @@ from tests.documents.formats.paragraphs import BOLD, LINK, SHAPE_LINK, TWICE, ru
 from tests.documents.formats.samples import make_xlsx
 from tests.documents.formats.translating import keep, read, shout, translate
 
+CHART = "http://schemas.openxmlformats.org/drawingml/2006/chart"
 STRICT = "http://purl.oclc.org/ooxml/wordprocessingml/main"
 
 
@@ -126,6 +127,15 @@ def test_a_layout_has_fixed_texts_and_prompts():
         f"<p:sp><p:nvPr/><a:p>{shape('For internal use')}</a:p></p:sp>"
     )
     assert read("a.pptx", pack_pptx(shapes, LAYOUT)) == ["For internal use"]
+
+
+@pytest.mark.parametrize("around", ["strCache", "multiLvlStrCache", "strLit", "tx"])
+def test_a_chart_has_labels(around):
+    label = (
+        f"<c:{around}><c:v>One</c:v></c:{around}><c:numCache><c:v>E1</c:v></c:numCache>"
+    )
+    chart = f'<x xmlns:c="{CHART}">{label}</x>'
+    assert read("a.pptx", pack_pptx(chart, "drawingml.chart+xml")) == ["One"]
 
 
 @pytest.mark.parametrize(("inner", "texts", "written"), find_group("a.xlsx")["cells"])
