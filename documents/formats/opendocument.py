@@ -5,7 +5,7 @@ footers, text boxes and charts.
 from collections.abc import Mapping
 
 from documents.errors import EncryptedDocument
-from documents.formats.blocks import TITLE, Attributes, ElementNames
+from documents.formats.blocks import TITLE, ElementNames
 from documents.formats.flows import ElementKind, ElementRole, TextFlow
 from documents.formats.format import Format
 from documents.formats.fragments import (
@@ -15,7 +15,6 @@ from documents.formats.fragments import (
     describe,
     find,
     name_of,
-    shorten,
 )
 from documents.formats.packages import Package, make_package_format
 
@@ -26,6 +25,7 @@ _STYLES, _CELL = "office:automatic-styles", "table:table-cell"
 _VALUE = "{urn:oasis:names:tc:opendocument:xmlns:office:1.0}string-value"
 #: The number of the revision that created a style.
 _INVISIBLE = frozenset({"officeooo:rsid"})
+#: Deleted text.
 _SKIPPED = frozenset({"text:tracked-changes", "table:tracked-changes"})
 _CONTAINERS = frozenset({"text:a", "text:meta", "loext:content-control"})
 _ROLES = {
@@ -52,7 +52,7 @@ class _Texts:
         return [
             _make_value_follow(paragraph, slot)
             for paragraph in wrapper.iter()
-            if name_of(paragraph) in _PARAGRAPHS
+            if name_of(paragraph) in _PARAGRAPHS and not _is_result(paragraph)
             for slot in self._flow.find_slots(paragraph)
         ]
 
@@ -91,13 +91,13 @@ def _make_value_follow(paragraph: Element, slot: Slot) -> Slot:
     return Slot(slot.text, write)
 
 
-def _is_skipped(name: str, attributes: Attributes) -> bool:
-    """Whether an element is deleted text, a formula's result, or a cell's number or date."""
-    if name != _CELL:
-        return name in _SKIPPED
-    known = {shorten(key): value for key, value in attributes.items()}
-    kind = known.get("office:value-type", "string")
-    return "table:formula" in known or kind != "string"
+def _is_result(paragraph: Element) -> bool:
+    """Whether a paragraph is a formula's result, or a cell's number or date."""
+    cell = paragraph.getparent()
+    if cell is None or name_of(cell) != _CELL:
+        return False
+    kind = attribute(cell, "office:value-type") or "string"
+    return bool(attribute(cell, "table:formula")) or kind != "string"
 
 
 def _make_format(suffix: str, kind: str) -> Format:
@@ -113,7 +113,7 @@ def _make_format(suffix: str, kind: str) -> Format:
             if is_part and not folder.startswith("META-INF"):
                 blocks = _PARAGRAPHS | {_STYLES, _CELL}
                 vocabularies[member.filename] = ElementNames(
-                    blocks, _Texts().find_slots, _is_skipped
+                    blocks, _Texts().find_slots, lambda name, _: name in _SKIPPED
                 )
         return vocabularies
 

@@ -71,9 +71,10 @@ def test_deleted_texts_are_not_read():
     ],
     ids=["text", "no type", "date", "formula"],
 )
-def test_cells_with_results_stay(attributes: str, texts: list[str]):
-    cell = f"<table:table-cell {attributes}><text:p>Hello</text:p></table:table-cell>"
-    assert read("a.ods", pack_odf(cell, "spreadsheet")) == texts
+def test_results_stay_but_not_their_comments(attributes: str, texts: list[str]):
+    inner = "<office:annotation><text:p>A note</text:p></office:annotation>"
+    cell = f"<table:table-cell {attributes}>{inner}<text:p>Hello</text:p></table:table-cell>"
+    assert read("a.ods", pack_odf(cell, "spreadsheet")) == ["A note", *texts]
 
 
 def test_a_document_with_a_password_is_told():
