@@ -121,9 +121,13 @@ def _find_edits(
 def _make_writer(
     cell: str, delimiter: str, *, is_quoted: bool
 ) -> Callable[[Sequence[str], str], str]:
+    # In a row of one cell, any delimiter would begin another.
+    others = set(_DELIMITERS).difference(cell)
+    marks = {*'"\r\n', *(others if delimiter == _NO_DELIMITER else delimiter)}
+
     def write(new: Sequence[str], _: str) -> str:
         value = surround(cell, new[0])
-        if is_quoted or any(mark in value for mark in (delimiter, '"', "\r", "\n")):
+        if is_quoted or not marks.isdisjoint(value):
             return '"{}"'.format(value.replace('"', '""'))
         return value
 
