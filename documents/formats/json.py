@@ -9,6 +9,7 @@ from functools import partial
 from typing import NoReturn
 
 from documents.errors import DamagedDocument, RefusedContent
+from documents.formats.encoding import mend
 from documents.formats.format import (
     Edit,
     is_prose,
@@ -74,7 +75,7 @@ def _refuse(name: str) -> NoReturn:
 
 
 def _find_edit(raw: str, start: int, is_escaped: bool) -> Iterator[Edit]:
-    value: str = json.loads(raw)
+    value: str = json.loads(mend(raw))
 
     def write(new: Sequence[str], _: str) -> str:
         written = json.dumps(surround(value, new[0]), ensure_ascii=is_escaped)

@@ -144,6 +144,13 @@ def test_a_stray_byte_is_told_read_and_kept(content, place):
     assert changed.endswith("CAFé".encode()) or b" bitte" in changed
 
 
+def test_a_value_of_json_may_have_a_stray_byte_but_no_half_of_a_pair():
+    values = r'["Brötchen im Café", "half \udce9"]'.encode()
+    content = values.replace(b"f\xc3\xa9", b"f\xe9")
+    assert read("a.json", content) == ["Brötchen im Café"]
+    assert translate("a.json", content, keep) == content
+
+
 def test_a_number_and_a_stray_byte_are_in_one_page():
     page = '<meta charset="shift_jis"><p>ア</p><i class="'.encode("cp932") + b'\xff">'
     written = translate("a.html", page, lambda _: "Größe")
