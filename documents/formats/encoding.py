@@ -221,7 +221,9 @@ def mend(text: str) -> str:
 
 def _stream(path: Path, encoding: Encoding) -> Iterator[tuple[int, str]]:
     """Yield a file's characters in chunks, each with the offset of its first byte."""
-    decoder = codecs.getincrementaldecoder(encoding.name)(_STRAYS)
+    # UTF-16 cannot write a single byte.
+    errors = "strict" if encoding.name.startswith("utf-16") else _STRAYS
+    decoder = codecs.getincrementaldecoder(encoding.name)(errors)
     with path.open("rb") as file:
         place = file.seek(len(encoding.mark))
         is_last = False

@@ -111,9 +111,10 @@ def test_utf_16_without_a_mark_is_found(encoding, language):
     [
         (b"abc\0", 3),
         (b"\xff\xfea\0\0\xd8b\0", 4),
+        (b"\xff\xfea\0\xe9", 4),
         (b"x" * ((1 << 20) - 1) + "é".encode() + b"\0", (1 << 20) + 1),
     ],
-    ids=["zero", "half a character", "in a later chunk"],
+    ids=["zero", "half a pair", "half a character", "in a later chunk"],
 )
 def test_what_is_no_text_is_an_error_that_names_the_byte(content, place):
     with pytest.raises(DamagedDocument, match=f"byte {place:,} is not valid UTF"):
