@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from operator import add
 
 from contract.markup import unescape
 from documents.errors import DamagedDocument
@@ -105,8 +104,11 @@ class _Dialect:
         gaps = [content[line.end : after.start] for line, after in pairwise(lines)]
 
         def write(new: Sequence[str], _: str) -> str:
-            shares = divide(inline.read_fragment(new[0], pieces, self.escape), lengths)
-            return "".join(map(add, shares, [*gaps, ""]))
+            said = inline.read_fragment(new[0], pieces, self.escape)
+            first, *shares = divide(said, lengths)
+            # An empty line would end the cue, unless another one follows.
+            pairs = zip(gaps, shares, strict=True)
+            return first + "".join(g + s for g, s in pairs if s or "-->" in g)
 
         texts = (inline.write_fragment(pieces),)
         return Edit(lines[0].start, lines[-1].end, texts, write)
