@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from itertools import chain
 
 from babel import Locale, UnknownLocaleError
@@ -60,12 +60,12 @@ class _Field:
 
 @dataclass
 class _Entry:
-    """The fields of an entry by keyword, the last of which are its translations, and the line
+    """The fields of an entry by keyword, the last of which are its translations, and the lines
     of its flags."""
 
     fields: dict[str, _Field] = field(default_factory=dict)
     translations: list[_Field] = field(default_factory=list)
-    flags: tuple[int, int, str] | None = None
+    flags: list[re.Match[str]] = field(default_factory=list)
 
     @property
     def is_header(self) -> bool:
@@ -174,8 +174,10 @@ def _read_entries(content: str) -> Iterator[_Entry]:
             entry = _Entry()
         if is_note:
             last = None
+            if raw.startswith("#~"):  # an obsolete entry, with any flags before
+                entry.flags.clear()
             if raw.startswith("#,"):
-                entry.flags = line.start(), line.end(), raw
+                entry.flags.append(line)
         elif found and found[1]:
             last = _Field(found[1], line.start(), line.start() + len(raw), [found[2]])
             is_translation = last.keyword.startswith("msgstr")
@@ -233,9 +235,8 @@ class _Writer:
             yield Edit(start, end, (), self._write_header)
         elif all(is_prose(form.text) for form in forms):
             texts = tuple(form.text.strip() for form in forms)
-            if self.entry.flags:
-                first, last, _ = self.entry.flags
-                yield Edit(first, last, (), self._write_flags)
+            for line in self.entry.flags:
+                yield Edit(*line.span(), (), partial(self._write_flags, line[0]))
             yield Edit(start, end, texts, self._write_entry, self._is_done)
 
     def _write_header(self, _: Sequence[str], language: str) -> str:
@@ -248,12 +249,11 @@ class _Writer:
         done = all(each.text for each in self.entry.translations)
         return done and self.header.is_in(language)
 
-    def _write_flags(self, _: Sequence[str], language: str) -> str:
-        """Return the line of flags, without `fuzzy` if the translation is replaced."""
-        first, last, raw = self.entry.flags or (0, 0, "")
+    def _write_flags(self, raw: str, _: Sequence[str], language: str) -> str:
+        """Return a line of flags, without `fuzzy` if the translation is replaced."""
         flags = [flag.strip() for flag in raw[2:].split(",")]
         if "fuzzy" not in flags or self._is_done(language):
-            return self.content[first:last]
+            return raw
         others = ", ".join(flag for flag in flags if flag != "fuzzy")
         return f"#, {others}{self.line_end}" if others else ""
 
