@@ -104,7 +104,8 @@ class _Header:
     def write(self, language: str) -> str:
         plural = self.find_plural(language)
         forms = f"nplurals={plural.number}; plural={plural.expression};"
-        lines = self.text.removesuffix("\n").split("\n")
+        text = self.text.replace("charset=CHARSET", "charset=UTF-8")  # of a template
+        lines = text.removesuffix("\n").split("\n")
         code = language.replace("-", "_")
         for name, value in (("Language", code), ("Plural-Forms", forms)):
             starts = (n for n, line in enumerate(lines) if line.startswith(f"{name}:"))
