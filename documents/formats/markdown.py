@@ -98,10 +98,12 @@ class Locator:
 #: A megabyte of text becomes a hundred megabytes of tokens.
 _MAX_BYTES = 4 << 20
 _TASK = re.compile(r"\[[ xX]\]\s+")
+#: The place in a written block after a hard line break, until the block is complete.
+_NEXT_LINE = "\0"
 #: Characters that would begin a list, a heading or a quotation at the start of a line.
 _START = re.compile(
-    r"\d{1,9}(?=[.)](?:\s|\Z))"
-    r"|(?=[-+*](?:\s|\Z)|\#{1,6}(?:\s|\Z)|>|(?:=+|-+|[*_]{3,})\s*\Z)"
+    r"(?:\A|\0)\s*(?:\d{1,9}(?=[.)](?:\s|\Z))"
+    r"|(?=[-+*](?:\s|\Z)|\#{1,6}(?:\s|\Z)|>|(?:=+|-+|[*_]{3,})\s*?(?:[\r\n\0]|\Z)))"
 )
 #: Space at the edges of formatted text, next to which a mark would not count as one.
 _INNER_SPACE = re.compile(r'(?<!">)((?:<g id="\d+">)+)(\s++)|(?<!\s)(\s++)((?:</g>)+)')
@@ -274,9 +276,7 @@ class _Block:
                 fragment, own, lambda text: _escape(text, special)
             )
             # A backslash prevents the text from being a list, a heading or a quotation.
-            found = _START.match(written)
-            end = found.end() if found else 0
-            return f"{written[:end]}\\{written[end:]}" if found else written
+            return _START.sub(r"\g<0>\\", written).replace(_NEXT_LINE, "")
 
         if texts:
             last = self.places.find(len(text) - 1)
@@ -325,7 +325,7 @@ class _Block:
             return InlinePiece(join(beside)[1:-1])
         if token.type == "hardbreak":
             raw = self.content[self.places.find(start) : self.places.find(end)]
-            return InlinePiece(raw, PieceRole.ALONE)
+            return InlinePiece(raw + _NEXT_LINE, PieceRole.ALONE)
         raw = self._raw(start, end)
         role = _PAIRS.get(token.type)
         if token.type == "html_inline":
