@@ -43,11 +43,11 @@ class _Chapters:
         for element in elements:
             if _is_block(name_of(element)):
                 self._hold(element.getparent())
+        if self._classify(wrapper[0]).role is ElementRole.KEPT:
+            return []
         titles = [e for e in elements if name_of(e) == "h:title"]
         slots = [slot for title in titles for slot in find_plain_slots(title)]
-        for body in [child for child in wrapper[0] if name_of(child) == "h:body"]:
-            slots += self._flow.find_slots(body)
-        return slots
+        return [*slots, *self._flow.find_slots(wrapper[0])]
 
     def _hold(self, parent: Element | None) -> None:
         while parent is not None and parent not in self._holders:

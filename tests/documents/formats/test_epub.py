@@ -56,6 +56,13 @@ def test_only_the_texts_of_a_chapter_change():
     assert "<p></p>" in after
 
 
+@pytest.mark.parametrize(("element", "texts"), [("html", []), ("body", ["It"])])
+def test_a_whole_chapter_may_stay(element: str, texts: list[str]):
+    fixed = unpack(pack_epub("<p>Hello</p>"))[CHAPTER].decode()
+    fixed = fixed.replace(f"<{element}", f'<{element} translate="no"')
+    assert read("a.epub", pack_epub("", **{CHAPTER: fixed}))[2:] == texts
+
+
 @pytest.mark.parametrize(
     ("target", "attributes"),
     [("en", ' lang="en-GB"'), ("fr", ' lang="fr"'), ("he", ' lang="he" dir="rtl"')],
