@@ -121,9 +121,9 @@ def _find_edits(
 def _make_writer(
     cell: str, delimiter: str, *, is_quoted: bool
 ) -> Callable[[Sequence[str], str], str]:
-    # In a row of one cell, any delimiter would begin another.
-    others = set(_DELIMITERS).difference(cell)
-    marks = {*'"\r\n', *(others if delimiter == _NO_DELIMITER else delimiter)}
+    # In a table of one column, any delimiter would begin another.
+    is_alone = delimiter == _NO_DELIMITER and set(cell).isdisjoint(_DELIMITERS)
+    marks = {*'"\r\n', *(_DELIMITERS if is_alone else delimiter)}
 
     def write(new: Sequence[str], _: str) -> str:
         value = surround(cell, new[0])
