@@ -51,7 +51,8 @@ class _Attribute:
     quote: str
 
     def write(self, translation: str) -> str:
-        value = translation.replace("&", "&amp;").replace("<", "&lt;")
+        """Return a translated fragment as a value."""
+        value = unescape(translation).replace("&", "&amp;").replace("<", "&lt;")
         if self.quote:
             entity = "&quot;" if self.quote == '"' else "&#39;"
             return value.replace(self.quote, entity)
@@ -61,7 +62,8 @@ class _Attribute:
         old, place = self.text, (self.start, self.end)
         if self.name in _LANGUAGES:
             return Edit(*place, (), lambda _, new: name_language(old, new))
-        return Edit(*place, (old,), lambda new, _: self.write(new[0]))
+        fragment = inline.escape(old)
+        return Edit(*place, (fragment,), lambda new, _: self.write(new[0]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +136,10 @@ def _make_edits(sentence: list[_Part]) -> Iterator[Edit]:
         written = [part.make_piece(values) for part in parts]
         return inline.read_fragment(new[0], written, _escape)
 
-    texts = (inline.write_fragment(pieces), *(each.text for each in attributes))
+    texts = (
+        inline.write_fragment(pieces),
+        *(inline.escape(each.text) for each in attributes),
+    )
     warning = LOST_READINGS if any(part.is_lost for part in parts) else ""
     yield Edit(parts[0].start, parts[-1].end, texts, write, warning=warning)
 
