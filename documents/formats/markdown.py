@@ -21,6 +21,7 @@ from mdit_py_plugins.dollarmath import dollarmath_plugin
 from mdit_py_plugins.footnote import footnote_plugin
 from mdit_py_plugins.front_matter import front_matter_plugin
 
+from contract.markup import unescape
 from documents.errors import DocumentTooLarge
 from documents.formats import inline
 from documents.formats.format import LINE, Edit, has_letter, make_format, read_whole
@@ -259,7 +260,8 @@ class _Block:
                 place = mark.end
         pieces.append(InlinePiece(text[place:]))
         has_sentence = inline.has_text(pieces)
-        labels = tuple(text[slice(*mark.label)] for mark in images.values())
+        shown = (text[slice(*mark.label)] for mark in images.values())
+        labels = tuple(map(inline.escape, shown))
         texts = (inline.write_fragment(pieces), *labels) if has_sentence else labels
         # The characters that the block writes with a backslash or as an entity.
         escaped = (t.content for t in self.children if t.type == "text_special")
@@ -288,7 +290,7 @@ class _Block:
     def _relabel(self, mark: _Mark, label: str, special: set[str]) -> InlinePiece:
         first, last = mark.label
         before, after = self._raw(mark.start, first), self._raw(last, mark.end)
-        escaped = _escape(label, special.union("[]\\"))
+        escaped = _escape(unescape(label), special.union("[]\\"))
         return InlinePiece(before + escaped + after, PieceRole.ALONE)
 
     def _find_marks(self) -> Iterator[_Mark]:
