@@ -23,6 +23,7 @@ from documents.formats.inline import InlinePiece, PieceRole
 
 _DECLARATION = re.compile(rb"""^<\?xml[^>]+encoding=["']([\w.:-]+)""")
 _DECLARED = re.compile(r"^<\?xml[^>]+>")
+_LANGUAGE = re.compile(r"""(?<=\sxml:lang=["'])[^"']*""")
 _EMPTY_END = re.compile(r"\s*/>\Z")
 _NO_BLOCKS = ElementNames(frozenset(), lambda _: [])
 #: The white space of XML.
@@ -148,12 +149,13 @@ class _Reader:
             is_ours = language in ("", wanted)
             return bool(target.raw.strip()) and is_ours and not is_open
 
-        def write(new: Sequence[str], _: str) -> str:
+        def write(new: Sequence[str], wanted: str) -> str:
             inner = source.raw
+            start = _LANGUAGE.sub(lambda old: name_language(old[0], wanted), opening)
             if new:
                 read = inline.read_fragment(new[0], source.pieces, inline.escape)
                 inner = surround(inner, read, _SPACE)
-            return f"{opening}{inner}</{target.tag.name}>"
+            return f"{start}{inner}</{target.tag.name}>"
 
         fragment = inline.write_fragment(source.pieces).strip(_SPACE)
         texts = (fragment,) if inline.has_text(source.pieces) else ()
