@@ -96,6 +96,8 @@ class Runs:
     #: The child of a paragraph that sets its direction and stays first; one that stays last.
     first: str | None = None
     last: str | None = None
+    #: The properties of a container, which stay first in it.
+    heads: frozenset[str] = frozenset()
     #: Elements that describe the original text. A translation has none.
     stale: frozenset[str] = frozenset()
     #: Properties that do not change how a run looks.
@@ -114,7 +116,8 @@ class Runs:
         def build(parts: Sequence[Part], language: str) -> None:
             for span in list_spans(parts):
                 if isinstance(span.shell, Container):
-                    span.shell.inner[:] = []
+                    inner = span.shell.inner
+                    inner[:] = [each for each in inner if name_of(each) in self.heads]
             first = [child for child in paragraph if name_of(child) == self.first]
             last = [child for child in paragraph if name_of(child) == self.last]
             is_rtl = is_right_to_left(language)
@@ -266,6 +269,7 @@ class _WordRuns(Runs):
     """Paragraphs of one block, whose fields may begin in one run and end in another."""
 
     run, properties, text, first = "w:r", "w:rPr", "w:t", "w:pPr"
+    heads = frozenset({"w:smartTagPr", "w:customXmlPr"})
     #: Marks of spelling and layout programs.
     stale = frozenset({"w:proofErr", "w:lastRenderedPageBreak"})
     invisible = frozenset({"w:lang", "w:noProof"})
@@ -287,7 +291,7 @@ class _WordRuns(Runs):
                 base, parts = self.join(self.read(inner))
                 shell = Container(child, inner, base)
                 yield Span(shell, parts, is_container=True, key=shell)
-            elif name != self.first and name not in self.stale:
+            elif name not in (self.first, *self.heads, *self.stale):
                 for element in inner.iter() if inner is not None else ():
                     self._follow(element)
                 yield Atom(((child, None),))
