@@ -6,7 +6,7 @@ import csv
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
+from itertools import dropwhile, islice
 from pathlib import Path
 from typing import TypeAlias
 
@@ -66,9 +66,9 @@ def _split(lines: Iterator[str], delimiter: str) -> Iterator[Row]:
 
 
 def _find_delimiter(path: Path, encoding: Encoding) -> tuple[str, bool]:
-    """Return the delimiter that splits the first rows into the same number of cells, or else
-    the first row into the most; and whether the first row consists of names for programs, or is
-    Excel's `sep=;`."""
+    """Return the delimiter that splits the first rows into the same number of cells, perhaps
+    after a title, or else the first row into the most; and whether the first row consists of
+    names for programs, or is Excel's `sep=;`."""
     if path.suffix.lower() == ".tsv":
         return "\t", _has_names(path, encoding, "\t")
     first = next(stream_lines(path, encoding), "")
@@ -76,7 +76,7 @@ def _find_delimiter(path: Path, encoding: Encoding) -> tuple[str, bool]:
         return declared[1], True
     rates = {delimiter: _rate(path, encoding, delimiter) for delimiter in _DELIMITERS}
     best = max(rates, key=rates.__getitem__)
-    if rates[best] < (False, 2):
+    if rates[best] < (False, 0, 2):
         return _NO_DELIMITER, False
     return best, _has_names(path, encoding, best)
 
@@ -96,11 +96,16 @@ def _sample(path: Path, encoding: Encoding, delimiter: str) -> Iterator[Row]:
         return
 
 
-def _rate(path: Path, encoding: Encoding, delimiter: str) -> tuple[bool, int]:
+def _rate(path: Path, encoding: Encoding, delimiter: str) -> tuple[bool, int, int]:
+    """Return whether all rows have the same number of cells; or else how many have after a
+    title of single cells; and that number, or else the first row's."""
     rows = _sample(path, encoding, delimiter)
     counts = [len(cells) for _, cells in rows if any(end > at for at, end, _ in cells)]
-    first = counts[0] if counts else 0
-    return first > 1 and len(set(counts)) == 1, first
+    table = [*dropwhile(lambda count: count == 1, counts)]
+    is_even = len(set(table)) == 1
+    if is_even and len(counts) > len(table) > 1:
+        return False, len(table), table[0]
+    return is_even and table == counts, 0, counts[0] if counts else 0
 
 
 def _has_names(path: Path, encoding: Encoding, delimiter: str) -> bool:
