@@ -238,7 +238,7 @@ def test_an_operators_own_file_for_nginx_is_checked_as_nginx_will_read_it(wanted
     own.write_text("nonsense;")
     for _ in range(2):
         with pytest.raises(
-            StackError, match=r"nginx.conf is not accepted.*\nnonsense;"
+            StackError, match=r"nginx.conf is invalid.*\nnonsense;"
         ):
             lifecycle.check_edited(wanted, nginx, wanted.map)
 
@@ -251,7 +251,7 @@ def test_what_nginx_refuses_ends_nothing_even_with_other_options(wanted, monkeyp
     monkeypatch.setattr(lifecycle, "apply_settings", lambda _: None)
     monkeypatch.setattr(lifecycle, "choose_serving", lambda _: serve)
     monkeypatch.setattr(lifecycle, "ensure", lambda *_: [Path("/bin/false")])
-    with pytest.raises(StackError, match="nginx.conf is not accepted"):
+    with pytest.raises(StackError, match="nginx.conf is invalid"):
         lifecycle.up(replace(wanted, model="other"), timeout_s=1)
     assert ended == []
 
