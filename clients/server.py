@@ -112,11 +112,19 @@ class ApiClient:
         """Trust the certificates in the file `cacert`; without it, those of the machine or of
         `SSL_CERT_FILE`. `wait` sleeps for some seconds before another attempt; its exceptions
         end the request."""
-        parts = urlsplit(url)
-        if cacert and parts.scheme != "https":
+        if cacert and not url.lower().startswith("https:"):
             raise ServerError(f"--cacert requires an https URL, not {url}")
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ServerError(f"--url {url}: expected a URL such as {DEFAULT_URL}")
+        trusted = {"ssl_context": _trust(cacert)} if cacert else {}
+        try:
+            parts = urlsplit(url)
+            if parts.scheme not in ("http", "https") or not parts.hostname:
+                raise ValueError
+            self._pool = urllib3.connection_from_url(
+                url, maxsize=connections, block=True, **trusted
+            )
+        except ValueError as error:
+            said = f"--url {url}: expected a URL such as {DEFAULT_URL}"
+            raise ServerError(said) from error
         self.url = url.rstrip("/")
         self._prefix = parts.path.rstrip("/")
         self._patience = patience
@@ -125,10 +133,6 @@ class ApiClient:
         self._stopping = threading.Event()
         #: The time until which the server has no capacity for any request.
         self._full_until = 0.0
-        trusted = {"ssl_context": _trust(cacert)} if cacert else {}
-        self._pool = urllib3.connection_from_url(
-            url, maxsize=connections, block=True, **trusted
-        )
 
     def __enter__(self) -> ApiClient:
         return self

@@ -189,7 +189,13 @@ def test_a_server_without_captioning_is_told_apart(
         server.find_input()
 
 
-@pytest.mark.parametrize("url", ["localhost:7777", "ftp://localhost", "", "http://"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("localhost:7777", "ftp://localhost", "", "http://", "http://a b"),
+        *("http://localhost:77777", "http://localhost:port", "http://[::1"),
+    ],
+)
 def test_what_is_no_url_is_refused(url):
     with pytest.raises(ServerError, match="expected a URL such as"):
         ApiClient(url)
