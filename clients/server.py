@@ -114,6 +114,8 @@ class ApiClient:
         end the request."""
         if cacert and not url.lower().startswith("https:"):
             raise ServerError(f"--cacert requires an https URL, not {url}")
+        if not (key.isascii() and key.isprintable()):
+            raise ServerError("--key: expected printable ASCII characters")
         trusted = {"ssl_context": _trust(cacert)} if cacert else {}
         try:
             parts = urlsplit(url)

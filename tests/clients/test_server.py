@@ -201,6 +201,12 @@ def test_what_is_no_url_is_refused(url):
         ApiClient(url)
 
 
+@pytest.mark.parametrize("key", ["from a file\n", "ключ"])
+def test_a_key_that_no_header_can_have_is_refused(key):
+    with pytest.raises(ServerError, match="^--key: expected printable ASCII"):
+        ApiClient(key=key)
+
+
 def test_a_server_may_be_below_a_path(stack):
     with (
         ApiClient(f"{stack.url}/below/", RetryPolicy(attempts=1)) as server,
