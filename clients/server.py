@@ -277,7 +277,7 @@ class ApiClient:
             if 200 <= answer.status < 300:
                 return read(answer, deadline)
             return self._read_problem(answer, deadline)
-        except json.JSONDecodeError:
+        except (ValueError, RecursionError):  # not JSON, not UTF-8, or too deep
             return Attempt(answer.status, "the answer is not JSON")
         except BaseException:
             answer.close()
@@ -304,13 +304,13 @@ class ApiClient:
         try:
             problem = json.loads(content)
             detail = problem.get("detail") or problem.get("title")
-        except (ValueError, AttributeError):
+        except (ValueError, AttributeError, RecursionError):
             problem, detail = {}, None
         longest_s = int(self._patience.longest_retry_after_s)
         try:
             policy = urllib3.Retry(retry_after_max=longest_s)
             retry_after_s = policy.get_retry_after(answer) or 0.0
-        except InvalidHeader:
+        except (InvalidHeader, ValueError):  # a number or a year without end
             retry_after_s = 0.0
         text = f"{answer.status} {detail or answer.reason or ''}".strip()
         return Attempt(answer.status, text, retry_after_s, problem)

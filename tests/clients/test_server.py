@@ -34,7 +34,8 @@ def test_captions_come_for_arrays_over_one_connection(stack, server):
 
 
 @pytest.mark.parametrize(
-    "failure", ["unavailable", "queue-full", "retry-nonsense", "reset", "cut"]
+    "failure",
+    "unavailable queue-full retry-nonsense retry-far deep-fault reset cut".split(),
 )
 def test_what_may_pass_is_asked_again(stack, server, failure):
     stack.will(failure, failure)
@@ -66,6 +67,8 @@ def test_after_so_many_attempts_it_is_enough(stack, server, failure, reason):
         ("too-large", "/caption: 413 Request Entity Too Large$"),
         ("few", "expected 2 captions"),
         ("not-json", "the answer is not JSON"),
+        ("not-utf-8", "the answer is not JSON"),
+        ("deep", "the answer is not JSON"),
     ],
 )
 def test_what_does_not_pass_is_asked_once(stack, server, failure, reason):
