@@ -36,7 +36,7 @@ _DIVIDED = frozenset({500, 504})
 #: a text has restarted before the last attempt.
 _MOST_FAULTS = 4
 
-_PLACE = re.compile(r"(?s)src_text\[(\d+)\]: (.*)")
+_PLACE = re.compile(r"(?s)src_text\[(\d{1,4})\]: (.*)")
 _ENDS = [
     re.compile(r"[\r\n]+"),
     re.compile(r"[.!?…।؟]+[\"'»”’)\]]*\s+|[。！？]+[」』”’）]*"),
@@ -162,8 +162,8 @@ class Translator:
             raise ServerError(f"{url}: expected {texts} translations")
         replies = [TextReply(text) for text in answer.translated]
         for warning in answer.warnings:
-            if found := _PLACE.fullmatch(warning):
-                place = int(found[1])
+            found = _PLACE.fullmatch(warning)
+            if found and (place := int(found[1])) < texts:
                 replies[place] = replace(replies[place], warning=found[2])
         return replies
 

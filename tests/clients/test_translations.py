@@ -152,6 +152,12 @@ def test_a_warning_comes_to_its_text(stack, translator):
     assert warnings == [None, None, None, "about text 3", None, None, None, None]
 
 
+@pytest.mark.parametrize("place", ["1", "9" * 5000])
+def test_a_warning_about_no_text_is_skipped(stack, translator, place):
+    stack.answer = {"translated": ["a"], "warnings": [f"src_text[{place}]: hm"]}
+    assert translator.translate(["b"]) == [TextReply("a")]
+
+
 @pytest.mark.parametrize(
     ("text", "pieces"),
     [
