@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import ssl
 import threading
@@ -13,6 +12,7 @@ from typing import Any, BinaryIO, TypeVar, cast
 from urllib.parse import urlsplit
 
 import urllib3
+from pydantic_core import from_json
 from urllib3.exceptions import HTTPError, InvalidHeader, ProtocolError, ReadTimeoutError
 
 from clients.errors import ServerError
@@ -177,7 +177,7 @@ class ApiClient:
 
         def read(answer: Answer, deadline: float) -> Any:
             content = self._read_content(answer, deadline)
-            return json.loads(content) if content else None
+            return from_json(content) if content else None
 
         return self._try(request, read, may_retry)
 
@@ -277,7 +277,7 @@ class ApiClient:
             if 200 <= answer.status < 300:
                 return read(answer, deadline)
             return self._read_problem(answer, deadline)
-        except (ValueError, RecursionError):  # not JSON, not UTF-8, or too deep
+        except ValueError:
             return Attempt(answer.status, "the answer is not JSON")
         except BaseException:
             answer.close()
@@ -302,9 +302,9 @@ class ApiClient:
         """Return the attempt with the server's reason for its refusal, or just the status."""
         content = self._read_content(answer, deadline)
         try:
-            problem = json.loads(content)
+            problem = from_json(content)
             detail = problem.get("detail") or problem.get("title")
-        except (ValueError, AttributeError, RecursionError):
+        except (ValueError, AttributeError):
             problem, detail = {}, None
         longest_s = int(self._patience.longest_retry_after_s)
         try:
@@ -318,7 +318,7 @@ class ApiClient:
 
 def read_events(pieces: Iterable[bytes]) -> Iterator[tuple[str, Any]]:
     """Yield the name and content of each server-sent event; pieces may end within one. Raises
-    JSONDecodeError."""
+    ValueError."""
     rest = b""
     for piece in pieces:
         *events, rest = (rest + piece).split(b"\n\n")
@@ -327,7 +327,7 @@ def read_events(pieces: Iterable[bytes]) -> Iterator[tuple[str, Any]]:
         for event in events:
             name, _, data = event.partition(b"\ndata: ")
             if name.startswith(b"event: "):  # the others are keep-alives
-                yield name[7:].decode(), json.loads(data)
+                yield name[7:].decode(), from_json(data)
 
 
 def _trust(cacert: str) -> ssl.SSLContext:

@@ -349,6 +349,7 @@ BEHAVIOURS: dict[str, Behaviour] = {
     "retry-far": _refuse(503, "Later.", "Fri, 31 Dec 99999 23:59:59 GMT"),
     "deep": lambda handler, _: handler.answer(200, b"[" * 100_000),
     "deep-fault": lambda handler, _: handler.answer(500, b"[" * 100_000),
+    "half-pair": lambda handler, _: handler.answer(200, ["\ud83d"]),
     "not-utf-8": lambda handler, _: handler.answer(200, b"\xe9"),
     "invalid": _refuse(422, "Expected uint8, found float32."),
     "too-large": lambda handler, _: handler.answer(413, b"<html>too large</html>", ""),

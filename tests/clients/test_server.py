@@ -69,6 +69,7 @@ def test_after_so_many_attempts_it_is_enough(stack, server, failure, reason):
         ("not-json", "the answer is not JSON"),
         ("not-utf-8", "the answer is not JSON"),
         ("deep", "the answer is not JSON"),
+        ("half-pair", "the answer is not JSON"),
     ],
 )
 def test_what_does_not_pass_is_asked_once(stack, server, failure, reason):
