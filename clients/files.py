@@ -162,7 +162,7 @@ def is_folder(name: str) -> bool:
 
 def name_journal(output: Path) -> Path:
     """Return the path of the journal of a run that writes this file or folder."""
-    return output.with_name(f"{output.name}.part")
+    return Path(f"{output}.part")
 
 
 def _check_file(sources: Sequence[Source], output: Path) -> Path:

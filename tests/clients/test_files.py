@@ -84,6 +84,7 @@ def test_what_cannot_be_written_is_explained(names, output, kind, reason):
             "in/a.fr.csv": "a.csv", "in/b.fr.fr.csv": "b.fr.csv"
         }),
         (["a.csv", "out/a.fr.csv"], "in/out", {"in/out/a.fr.csv": "a.csv"}),
+        (["a.csv"], ".", {"a.fr.csv": "a.csv"}),
     ],
 )  # fmt: skip
 def test_translations_are_planned(names, output, files):
