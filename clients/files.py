@@ -77,10 +77,13 @@ def find_sources(arguments: Sequence[str], kind: SourceKind) -> list[Source]:
     """Return the files of all arguments, each once, a folder's sorted. Raises InputError."""
     found: dict[Path, Source] = {}
     for argument in arguments:
-        for path, relative in _expand(argument, kind):
-            status = path.stat()
-            source = Source(path, relative, status.st_size, status.st_mtime_ns)
-            found.setdefault(path.resolve(), source)
+        try:
+            for path, relative in _expand(argument, kind):
+                status = path.stat()
+                source = Source(path, relative, status.st_size, status.st_mtime_ns)
+                found.setdefault(path.resolve(), source)
+        except OSError as error:
+            raise InputError(f"{argument}: {error.strerror}") from error
     return list(found.values())
 
 
@@ -136,7 +139,7 @@ def plan_translations(
 
     def name_file(source: Source) -> Path:
         beside = source.path if folder is None else folder / source.relative
-        return beside.with_name(f"{beside.stem}.{language}{beside.suffix}")
+        return beside.parent / f"{beside.stem}.{language}{beside.suffix}"
 
     written = {name_file(source).resolve() for source in sources}
     wanted = [source for source in sources if source.path.resolve() not in written]

@@ -211,8 +211,9 @@ class _Handler(ScriptedHandler):
 
     def _take_texts(self, body: dict[str, Any]) -> None:
         if body["src_text"] == [""]:
-            is_known = body["tgt_lang"] != "xx"
-            content = {"translated": [""]} if is_known else {"detail": "No xx here."}
+            is_known = (target := body["tgt_lang"]) not in ("xx", "x/y")
+            said = {"detail": f"No {target} here."}
+            content = {"translated": [""]} if is_known else said
             self.answer(200 if is_known else 422, content)
         else:
             self._do(body)

@@ -77,6 +77,7 @@ def test_ctrl_c_ends_it_at_once_and_says_how_to_go_on(stack, folder):
         ("translate a.csv --to fr", "a.csv: name its column of texts with --column"),
         ("translate a.csv --to fr --column x", "a.csv has no column x; found id, text"),
         ("translate a.csv --to xx --column text", "422 No xx here."),
+        ("translate a.csv --to x/y --column text", "422 No x/y here."),
         ("document in --to fr -o a.txt", "3 files cannot be written to one; give a "),
         ("document in --to xx", "422 No xx here."),
     ],

@@ -157,6 +157,7 @@ def test_arguments_name_videos(arguments, names):
         ("clips/c.mp4", "clips/c.mp4: no such file or folder"),
         ("empty", "empty: the folder contains no video"),
         ("clips/*.avi", "no file matches this pattern"),
+        ("a text " * 40, "a text : File name too long"),
     ],
 )
 def test_an_argument_that_means_no_video_is_refused(argument, reason):
