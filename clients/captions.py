@@ -249,7 +249,8 @@ class CaptionJob(bulk.FileJob):
                 if self.plan.files[number] == path
             )
             with write_whole(path) as file:
-                file.writelines(piece.encode() for piece in pieces)
+                # JSON's escape for a byte of a file name that is not UTF-8.
+                file.writelines(p.encode(errors="backslashreplace") for p in pieces)
         return bulk.Remarks()
 
 

@@ -210,9 +210,9 @@ class DocumentJob(bulk.FileJob):
             "glossary": self.wanted.glossary,
         }
         fields = [(name, value) for name, value in options.items() if value]
-        boundary = choose_boundary()
+        boundary, name = choose_boundary(), path.name.encode(errors="replace").decode()
         form, content_type = encode_multipart_formdata(
-            [*fields, ("file", (path.name, b"", ""))], boundary
+            [*fields, ("file", (name, b"", ""))], boundary
         )
         tail = f"\r\n--{boundary}--\r\n".encode()
         return (form.removesuffix(tail), *_list_parts(path), tail), content_type

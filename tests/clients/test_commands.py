@@ -1,5 +1,6 @@
 """`python -m clients` with its commands, as a user runs, stops and repeats them."""
 
+import json
 import os
 import signal
 from pathlib import Path
@@ -90,6 +91,18 @@ def test_an_error_is_one_line_and_nothing_is_written(stack, folder, arguments, r
     assert len(said.splitlines()) == 1
     assert sorted(folder.rglob("*")) == before
     assert stack.documents == []
+
+
+def test_names_need_not_be_utf_8(stack, folder):
+    video = os.fsdecode(b"\xe9.mp4")
+    (folder / "a.mp4").rename(folder / video)
+    (folder / "in/d.txt").rename(folder / os.fsdecode(b"\xe9.txt"))
+    assert run(folder, stack.url, "caption", video, "-o", "out.jsonl") == (0, "")
+    first, *_ = (folder / "out.jsonl").read_text("ascii").splitlines()
+    assert json.loads(first)["video"] == video
+    code, _ = run(folder, stack.url, "document", os.fsdecode(b"\xe9.txt"), "--to", "de")
+    assert code == 0
+    assert (folder / os.fsdecode(b"\xe9.de.txt")).exists()
 
 
 @pytest.mark.parametrize(
