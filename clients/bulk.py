@@ -24,7 +24,7 @@ from contract import durable
 #: The most items of a pack, however little they count.
 _MOST_ITEMS = 4096
 #: Seconds between two checks of a pending answer.
-_LOOK_S = 0.5
+LOOK_S = 0.5
 
 
 @dataclass(frozen=True)
@@ -223,7 +223,7 @@ def answer_in_order(
         answered, share = waiting.popleft()
         # Another thread may receive Ctrl-C's signal: wake up regularly to notice it.
         while not answered.ready():
-            answered.wait(_LOOK_S)
+            answered.wait(LOOK_S)
         report(answered.get(), share)
 
     # The pool's threads are daemons: a run that stops does not wait for answers.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from mmap import ACCESS_READ, mmap
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -106,7 +106,10 @@ class DocumentJob(bulk.FileJob):
             for n in sorted(missing):
                 pool.apply_async(self._translate, (n, told), error_callback=told.put)
             while missing:
-                item = told.get()
+                try:  # another thread may receive Ctrl-C's signal
+                    item = told.get(timeout=bulk.LOOK_S)
+                except Empty:
+                    continue
                 if isinstance(item, BaseException):
                     raise item
                 event, share = item

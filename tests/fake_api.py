@@ -236,13 +236,13 @@ class _Handler(ScriptedHandler):
         fake = self.fake
         with fake.arrival:
             fake.requests["POST"] += 1
+            fake.arrival.notify_all()
             if status := fake.refused.get(file[0]):
                 self.answer(status, {"detail": f"{file[0]} is refused."})
                 return
             document = Document(f"d{len(fake.documents)}", *file, fields)
             fake.documents.append(document)
             fake.most_documents = max(fake.most_documents, len(fake.list_under_way()))
-            fake.arrival.notify_all()
         self.answer(202, self._describe(document))
 
     def _describe(self, document: Document) -> dict[str, Any]:

@@ -70,6 +70,16 @@ def test_ctrl_c_ends_it_at_once_and_says_how_to_go_on(stack, folder):
     assert (folder / "a.fr.csv").read_bytes() == expected.encode()
 
 
+def test_ctrl_c_ends_an_upload_that_waits_for_another_attempt(stack, folder):
+    stack.refused = {"d.txt": 503}
+    process = start(folder, stack.url, "document", "in/d.txt", "--to", "fr")
+    stack.wait_until(lambda: stack.requests["POST"] >= 2)
+    *_, last = psutil.Process(process.pid).threads()
+    os.kill(last.id, signal.SIGINT)
+    process.communicate(timeout=20)
+    assert process.returncode == 130
+
+
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
