@@ -6,11 +6,14 @@ from __future__ import annotations
 
 import csv
 import itertools
+import json
 import math
+import os
 import random
 import time
 from bisect import bisect
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -34,6 +37,7 @@ from benchmarks.instruments.workload import REQUESTS, MeasuredTask, draw_request
 from catalog.display import console
 from catalog.map import SECTIONS, check
 from catalog.sections import Shape
+from contract import durable
 from contract.tasks import TRANSLATION
 from deploy.stack import StackError
 from handlers.base import COUNT_S
@@ -279,13 +283,14 @@ def open_run(plan: TuningPlan, out: Path, *, is_fresh: bool = False) -> TuningRu
     if is_fresh:
         run.winner_map.unlink(missing_ok=True)
     if is_fresh or not run.journal.exists():
-        run.journal.write_text(f"{plan.fingerprint}\n", "utf-8")
-    mark, *trials = run.journal.read_text("utf-8").splitlines()
-    if mark != plan.fingerprint:
+        durable.write(run.journal, f"{plan.fingerprint}\n", mode=0o666)
+    ends, (mark, *trials) = zip(*durable.read_lines(run.journal), strict=True)
+    if mark != json.loads(plan.fingerprint):
         raise ValueError(
             f"{out} has another plan's results: choose another --out, or use --fresh"
         )
-    run.trials += map(_TRIAL.validate_json, trials)
+    os.truncate(run.journal, ends[-1])  # a kill may have torn the next line
+    run.trials += map(_TRIAL.validate_python, trials)
     return run
 
 
@@ -355,8 +360,9 @@ class TuningRun:
             trial.fault = str(error)
         trial.seconds = time.monotonic() - began
         self.trials.append(trial)
-        with self.journal.open("a", encoding="utf-8") as file:
-            file.write(_TRIAL.dump_json(trial).decode() + "\n")
+        with closing(durable.AppendLog(self.journal)) as log:
+            log.append_lines([_TRIAL.dump_python(trial, mode="json")])
+            log.sync()
 
     def _climb(self, stack: running.Running, trial: Trial, seconds: float) -> None:
         """Bisect for the highest level within the SLA, and add a point for each measurement."""

@@ -118,6 +118,8 @@ def test_a_run_that_is_stopped_goes_on_where_it_was(tmp_path: Path, stacks: Stac
     assert stopped.exit_code == 130
     assert (tmp_path / "out/report.md").exists()
     stacks.stops_after = 1000
+    with (tmp_path / "out/trials.jsonl").open("a") as journal:
+        journal.write('{"name": "torn')  # as by a kill or on a full disk
     assert run(tmp_path).exit_code == 0
     assert len(stacks.tried) == 9
     assert run(tmp_path).exit_code == 0
