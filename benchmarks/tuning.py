@@ -452,7 +452,7 @@ def summarize(run: TuningRun) -> str:
             if trial.rate:
                 lines.append(f"{report.show(winner.rate / trial.rate)} times as much.")
     for trial in run.trials:
-        if trial.rung == len(run.rungs):
+        if (trial.name, trial.rung) == (winner.name, len(run.rungs)):
             share = report.show(trial.rate / winner.rate)
             lines += [f"Confirmed: {trial}", f"{share} of what was predicted."]
     if untried := run.combinations.keys() - {trial.name for trial in run.trials}:

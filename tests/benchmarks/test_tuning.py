@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -151,6 +152,14 @@ def test_where_time_is_over_what_is_left_is_counted(tmp_path: Path, stacks: Stac
     plan.search()
     assert len(stacks.tried) == 1, "the winner is confirmed"
     assert "There was no time for 2 combinations." in tuning.summarize(plan)
+
+
+def test_with_more_time_an_earlier_winner_is_not_the_confirmed_one(tmp_path: Path):
+    plan = TuningRun(TuningPlan.model_validate(GRID), tmp_path)
+    for trial in (make_trial("early", (10, 50)), make_trial("best", (20, 50))):
+        plan.trials += [trial, replace(trial, rung=len(plan.rungs))]
+    (said,) = (s for s in tuning.summarize(plan).splitlines() if "Confirmed" in s)
+    assert said.startswith("Confirmed: best")
 
 
 def make_trial(name: str, *levels: tuple[float, float]) -> Trial:
