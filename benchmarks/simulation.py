@@ -36,8 +36,8 @@ _PAUSE_S = 1.0
 _EPSILON_S = 1e-6
 #: Samples of the traffic within a delay.
 _LOOKS = 8
-#: Bisection steps that find the rate of a replica precisely enough.
-_STEPS = 8
+#: The precision with which the rate of a replica is found.
+_PRECISION = 1 / 256
 
 Natural = Annotated[float, pydantic.Field(ge=0, allow_inf_nan=False, strict=False)]
 Count = Annotated[int, pydantic.Field(ge=1)]
@@ -406,7 +406,7 @@ def find_rate(scenario: Scenario, day: DayEntry) -> float:
     scenario = scenario.model_copy(update={"gateways": GatewayEntry()})
     low, count = 0.0, day.most_replicas
     high = scenario.replica.batch_size / scenario.replica.tabulate()[-1]
-    for _ in range(_STEPS):
+    while high - low > _PRECISION * high:
         rate = (low + high) / 2
         part = LanguagePart("", 1.0, rate * count, count, count)
         Simulation(scenario, [part], day, "rate").run()

@@ -125,6 +125,16 @@ def test_alike_traffic_needs_the_same_replicas_all_day():
     assert outcome.requests_per_s == pytest.approx(400, rel=0.03)
 
 
+def test_a_replica_may_have_only_one_request_at_a_time():
+    """It answers far less than it could, and nothing if there is no time to answer."""
+    day = {**DAY, "target_ongoing_requests": 1, "replicas": [1, 9]}
+    replica = {"ms": {1: 10}, "batch_size": 64, "max_batch_delay": 100}
+    for timeout_s, replicas in ((30.0, 3), (0.01, 9)):
+        traffic = {"requests_per_s": 25, "timeout_s": timeout_s}
+        (outcome,) = simulation.run(make(traffic=traffic, replica=replica, day=day), 1)
+        assert outcome.replicas == replicas
+
+
 def test_replicas_follow_the_wave_with_serves_delays():
     delays = {"upscale_delay_s": HOUR_S, "downscale_delay_s": 6 * HOUR_S}
     scenario = make(
