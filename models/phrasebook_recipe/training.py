@@ -17,6 +17,7 @@ import torch
 from torch.nn.functional import cross_entropy, linear
 from torch.nn.utils.rnn import pad_sequence
 from transformers import GenerationConfig, M2M100Config, M2M100ForConditionalGeneration
+from typer import BadParameter
 
 from handlers.engine.translation.batching import pack
 from handlers.engine.translation.families.m2m100 import (
@@ -168,7 +169,9 @@ class PhrasebookTrainer(Training):
 
     def export(self, folder: Path, *files: Path) -> None:
         """Write float16 weights, configuration, generation defaults, copies of the tokenizer's
-        files, and the facts of the training."""
+        files, and the facts of the training. Raises BadParameter if nothing is learnt."""
+        if self.step == 0:
+            raise BadParameter(f"there is no checkpoint {self.checkpoint} to export")
         self.model.half().save_pretrained(folder)
         for file in files:
             (folder / file.name).write_bytes(file.read_bytes())

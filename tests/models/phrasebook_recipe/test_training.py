@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 from transformers import AutoConfig, M2M100ForConditionalGeneration
+from typer import BadParameter
 
 from models.phrasebook_recipe import training
 from models.phrasebook_recipe.corpus import Corpus
@@ -63,6 +64,11 @@ def test_a_stopped_training_has_learnt_and_remembers_it(trainer, tmp_path):
 
 
 def test_what_is_exported_has_the_weights(trainer: PhrasebookTrainer, tmp_path: Path):
+    """Without a checkpoint, `train --minutes 0` leaves the model there is."""
+    with pytest.raises(BadParameter, match="no checkpoint"):
+        trainer.export(tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    trainer.learn()
     trainer.export(tmp_path / "out")
     exported = M2M100ForConditionalGeneration.from_pretrained(tmp_path / "out")
     assert torch.equal(exported.lm_head.weight, trainer.model.lm_head.weight)
