@@ -268,6 +268,7 @@ class Generator:
         try:
             sent = connection.socket.send(connection.unsent)
             connection.sent_s = began_s
+            self._waiting.move_to_end(connection.socket.fileno())
         except BlockingIOError:
             sent = 0
         except OSError as error:

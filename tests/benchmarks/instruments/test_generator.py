@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import replace
 
 import pytest
 
@@ -89,6 +90,21 @@ def test_an_answer_that_is_there_is_no_time_out_however_late_the_client(
         client.run([0.0, 0.0], keep)
     assert [reply.status for reply in replies] == ["429", "429"]
     assert all(reply.ended_s < 60 for reply in replies)
+
+
+def test_a_long_upload_gives_nobody_else_more_time(listening):
+    def read_slowly() -> None:
+        with listening.accept()[0] as first, listening.accept()[0]:
+            while first.recv(100_000):
+                time.sleep(0.01)
+
+    bodies = [bytes(32 << 20), b"short"]
+    target = replace(aim(listening), requests=[*map(generator.Request, bodies)])
+    with ThreadPoolExecutor() as server:
+        server.submit(read_slowly)
+        client = generator.Generator(target, generator.Manner(patience_s=0.5))
+        replies = client.run([0.0, 0.0])
+    assert [(r.number, r.status) for r in replies] == [(1, "timeout"), (0, "timeout")]
 
 
 def test_an_answer_has_a_status_when_it_is_complete():
