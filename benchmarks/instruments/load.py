@@ -180,10 +180,10 @@ def divide(seconds: Mapping[str, float], answers: int) -> dict[str, float]:
 
 
 def _find_families(leaders: Leaders) -> dict[str, list[psutil.Process]]:
-    families = {
-        program: [leader, *leader.children(recursive=True)]
-        for program, leader in leaders.items()
-    }
+    families: dict[str, list[psutil.Process]] = {}
+    for program, leader in leaders.items():
+        with suppress(psutil.NoSuchProcess):  # it has crashed
+            families[program] = [leader, *leader.children(recursive=True)]
     if family := families.get(_TORCHSERVE):
         java = [process for process in family if process.name() == "java"]
         workers = [child for one in java for child in one.children(recursive=True)]

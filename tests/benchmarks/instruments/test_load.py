@@ -24,6 +24,16 @@ def test_the_cost_is_that_of_each_program_and_the_cpu_of_their_client():
     assert load.measure_memory(leaders)["gateway"] > 0
 
 
+def test_a_program_that_crashes_under_the_load_has_no_cost():
+    with psutil.Popen(["sleep", "60"]) as program:
+        leaders = {"torchserve": psutil.Process(program.pid)}
+        with load.measure_cpu(leaders) as spent:
+            program.kill()
+            program.wait()
+    assert set(spent) == {"client"}
+    assert load.measure_memory(leaders) == {}
+
+
 def test_figures_are_of_what_was_counted_in_between():
     before = {"batches": 10, "rows": 100, "queuems": 5000}
     after = {"batches": 14, "rows": 140, "queuems": 9000, "computems": 200}
