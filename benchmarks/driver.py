@@ -179,5 +179,8 @@ def read_settings(texts: Iterable[str] | None) -> dict[str, Any]:
         key, equals, value = text.partition("=")
         if not equals:
             raise ValueError(f"{text!r}: expected KEY=VALUE")
-        settings[key] = yaml.safe_load(value)
+        try:
+            settings[key] = yaml.safe_load(value)
+        except yaml.YAMLError as error:
+            raise ValueError(f"{text!r}: {error}") from error
     return settings

@@ -167,6 +167,7 @@ def test_the_fields_of_what_is_measured_are_the_columns():
         (driver.read_numbers, "", [], ("x", "0.5"), "int"),
         (driver.read_range, "3-20", (3, 20), ("3", "a-b", "9-3"), "LEAST-MOST"),
         (driver.read_settings, ["a=b", "c=5"], {"a": "b", "c": 5}, (["a"],), "KEY"),
+        (driver.read_settings, ["c=[5]"], {"c": [5]}, (["c=[5"],), "c=.5.: while"),
     ],
 )
 def test_options_are_checked(read: Any, right: Any, value: Any, wrong: Any, said: str):
