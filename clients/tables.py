@@ -403,25 +403,26 @@ class SeparatedFile(LineTable):
         self, lines: Iterator[str]
     ) -> Iterator[tuple[int, list[str], str]]:
         """Yield the number of each row's first line, its fields, and its lines as they are."""
-        number, taken = 1, list[str]()
+        number, taken, header = 1, list[str](), list[str]()
+
+        def look() -> Iterator[str]:
+            yield from header
+            for line in lines:
+                header.append(line)
+                yield line
 
         def take() -> Iterator[str]:
-            for line in chain([first] if first else [], lines):
+            for line in chain(header, lines):
                 taken.append(line)
                 yield line
             if taken:  # the reader expects another line
                 raise self.fail(number, f"a quote is not closed{_HINT}")
 
-        first = next(lines, "")
         # This limit applies to the whole process; the library has no other.
         csv.field_size_limit(LONGEST_FIELD)
         try:
-            self._separator = self._choose_separator(first)
-            reader = csv.reader(
-                take(),
-                delimiter=self._separator,
-                quoting=csv.QUOTE_MINIMAL if self._has_quotes else csv.QUOTE_NONE,
-            )
+            self._separator = self._choose_separator(look)
+            reader = self._parse(take(), self._separator)
             for fields in reader:
                 yield number, fields, "".join(taken)
                 taken.clear()
@@ -431,13 +432,17 @@ class SeparatedFile(LineTable):
                 number, f"{error}: is a quote not closed?{_HINT}"
             ) from error
 
-    def _choose_separator(self, header: str) -> str:
+    def _choose_separator(self, look: Callable[[], Iterator[str]]) -> str:
         """Return the first separator with which the header has the columns, else the first."""
         names = {column.name for column in self.columns}
         for separator in self._separators:
-            if names <= set(next(csv.reader([header], delimiter=separator), ())):
+            if names <= set(next(self._parse(look(), separator), ())):
                 return separator
         return self._separators[0]
+
+    def _parse(self, lines: Iterator[str], separator: str) -> Any:
+        quoting = csv.QUOTE_MINIMAL if self._has_quotes else csv.QUOTE_NONE
+        return csv.reader(lines, delimiter=separator, quoting=quoting)
 
 
 def _read_field(number: int, fields: Sequence[str], place: int, width: int) -> Cell:
