@@ -52,6 +52,11 @@ def test_every_option_reaches_the_stack(stack, folder, monkeypatch):
     assert set(stack.keys) == {"Bearer secret"}
 
 
+def test_a_time_that_no_clock_can_wait_is_refused(stack, folder):
+    code, said = run(folder, stack.url, *TRANSLATE, "--timeout-s", "inf")
+    assert (code, "86400" in said) == (2, True)
+
+
 def test_ctrl_c_ends_it_at_once_and_says_how_to_go_on(stack, folder):
     """Even if the system delivers the signal to a thread that waits for an answer."""
     stack.free_requests = 10
