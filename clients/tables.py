@@ -441,8 +441,9 @@ class SeparatedFile(LineTable):
         return self._separators[0]
 
     def _parse(self, lines: Iterator[str], separator: str) -> Any:
-        quoting = csv.QUOTE_MINIMAL if self._has_quotes else csv.QUOTE_NONE
-        return csv.reader(lines, delimiter=separator, quoting=quoting)
+        if self._has_quotes:
+            return csv.reader(lines, delimiter=separator)
+        return csv.reader(lines, delimiter=separator, quoting=csv.QUOTE_NONE)
 
 
 def _read_field(number: int, fields: Sequence[str], place: int, width: int) -> Cell:

@@ -348,7 +348,6 @@ BEHAVIOURS: dict[str, Behaviour] = {
     "queue-full-60s": _refuse(429, "The queue is full.", "60"),
     "retry-nonsense": _refuse(503, "Later.", "soon"),
     "retry-far": _refuse(503, "Later.", "Fri, 31 Dec 99999 23:59:59 GMT"),
-    "deep": lambda handler, _: handler.answer(200, b"[" * 100_000),
     "deep-fault": lambda handler, _: handler.answer(500, b"[" * 100_000),
     "half-pair": lambda handler, _: handler.answer(200, ["\ud83d"]),
     "not-utf-8": lambda handler, _: handler.answer(200, b"\xe9"),

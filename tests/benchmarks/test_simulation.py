@@ -126,7 +126,6 @@ def test_alike_traffic_needs_the_same_replicas_all_day():
 
 
 def test_a_replica_may_have_only_one_request_at_a_time():
-    """It answers far less than it could, and nothing if there is no time to answer."""
     day = {**DAY, "target_ongoing_requests": 1, "replicas": [1, 9]}
     replica = {"ms": {1: 10}, "batch_size": 64, "max_batch_delay": 100}
     for timeout_s, replicas in ((30.0, 3), (0.01, 9)):

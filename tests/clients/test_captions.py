@@ -82,9 +82,7 @@ def test_answers_that_overtake_others_wait_for_them(stack, server, clip, mode):
     assert events[-1][0] == VideoEnd(0, end_s=10.0)
 
 
-def test_the_reader_is_so_far_ahead_of_the_answers_and_no_further(
-    stack, server, clip, monkeypatch
-):
+def test_the_reader_is_not_far_ahead_of_the_answers(stack, server, clip, monkeypatch):
     ahead = packed = 0
     events: list[tuple[Event, float]] = []
 
