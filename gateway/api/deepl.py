@@ -90,7 +90,7 @@ def _read_names(given: Any) -> Any:
     return [name.strip() for text in given for name in text.split(",") if name.strip()]
 
 
-_Names = Annotated[list[str], BeforeValidator(_read_names)]
+_Names = Annotated[list[Text], BeforeValidator(_read_names)]
 
 
 class TranslateFields(ForeignSchema):

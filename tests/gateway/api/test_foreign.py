@@ -1,5 +1,6 @@
 """Other APIs, by the cases of `foreign.yaml`; `tests/contract` has real clients' requests."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,16 @@ def test_a_request_is_answered_as_its_own_server_does(client, torchserve, api, n
 def test_too_many_texts_are_told_in_its_words(client, api, field, said):
     response = post(client, api, **{field: ["a"] * 1001})
     assert (response.status_code, said in response.text) == (400, True)
+
+
+@pytest.mark.parametrize("field", ["glossary_ids", "ignore_tags"])
+def test_half_a_surrogate_pair_among_deepls_names_is_refused(client, field):
+    api = APIS["deepl"]
+    given = {**api["fields"], "text": "<a>Hello</a>" * 200, "tag_handling": "html"}
+    wanted = json.dumps(given | {field: ["\ud800"]})  # Flask's client cannot write it
+    response = client.post(api["path"], data=wanted, content_type="application/json")
+    assert response.status_code == 400, response.text
+    assert "half of a surrogate pair" in response.json["detail"]
 
 
 @pytest.mark.parametrize("api", FOREIGN, ids=lambda api: api.name)
