@@ -376,7 +376,7 @@ def _read_parts(body: bytes, content_type: str, most: int) -> dict[str, Any]:
         silent=False,
     )
     try:
-        _, form, _ = parser.parse(BytesIO(body), kind, len(body), options)
+        _, form, _ = parser.parse(BytesIO(body), kind.lower(), len(body), options)
     except RequestEntityTooLarge as error:
         raise _refuse_number(most) from error
     except ValueError as error:

@@ -10,7 +10,6 @@ from io import FileIO
 from pathlib import Path
 
 from gevent.fileobject import FileObjectThread
-from werkzeug.http import parse_options_header
 from werkzeug.wsgi import FileWrapper
 
 from contract import durable
@@ -159,7 +158,7 @@ class Documents:
         if request.headers.get("Content-Encoding", "") not in ("", "identity"):
             raise UnsupportedEncoding("Expected an uncompressed form.", "identity")
         content_type = request.content_type or ""
-        if parse_options_header(content_type)[0] != "multipart/form-data":
+        if request.mimetype != "multipart/form-data":
             raise MalformedRequest(
                 "Expected multipart/form-data with a file and fields."
             )

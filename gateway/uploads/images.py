@@ -321,7 +321,7 @@ def cut(
     most = limits.max_upload_bytes
     detail = f"The body has more than {most} bytes, the most it may."
     stream = Stream(limit(chunks, most, detail))
-    is_form = parse_options_header(content_type)[0] == "multipart/form-data"
+    is_form = parse_options_header(content_type)[0].lower() == "multipart/form-data"
     head = stream.peek(_HEAD_BYTES)
     is_known = head.startswith(npy.MAGIC) or _find_content_type(head)
     if is_form and not is_known:

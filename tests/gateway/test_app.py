@@ -4,6 +4,8 @@ import re
 
 import pytest
 
+from contract.npy import write_header
+
 PROBLEM = "application/problem+json"
 
 
@@ -61,3 +63,22 @@ def test_odd_headers_never_bring_html(shared_client, environ):
     response = shared_client.post("/translate", data=b"{}", environ_overrides=environ)
     assert response.status_code in (400, 422)
     assert response.content_type == PROBLEM
+
+
+@pytest.mark.parametrize(
+    ("path", "part", "content"),
+    [
+        ("/v2/translate?target_lang=ko", "text", b"Hello"),
+        ("/documents", "file; filename=a.txt", b"Hello"),
+        ("/caption", "image; filename=a.npy", write_header((1, 1, 3)) + bytes(3)),
+    ],
+)
+def test_a_forms_content_type_may_have_capitals(shared_client, path, part, content):
+    head = b"--x\r\nContent-Disposition: form-data; name=" + part.encode()
+    body = b"\r\n\r\n".join((head, content + b"\r\n--x--\r\n"))
+    kinds = "multipart/form-data; boundary=x", "Multipart/Form-Data; boundary=x"
+    one, other = (shared_client.post(path, data=body, content_type=k) for k in kinds)
+    assert (one.status_code, one.json.get("detail")) == (
+        other.status_code,
+        other.json.get("detail"),
+    )
