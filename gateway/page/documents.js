@@ -1,7 +1,7 @@
 // The view for documents: uploads files, follows their jobs, and knows them again after a
 // reload, because their ids are kept in this browser.
 
-import { ask, askJson, explain, Problem, rest, tell, Unreachable } from "./api.js";
+import { ask, askJson, explain, rest, tell } from "./api.js";
 import { find, make, recall, remember, save, takeFiles } from "./dom.js";
 import { nameLanguage, say, writeNumber } from "./words.js";
 
@@ -71,9 +71,8 @@ async function look(job) {
     if (job.error) job.said = job.error.detail;
     tell(null);
   } catch (error) {
-    if (error instanceof Unreachable) tell(explain(error));
-    else if (error instanceof Problem && error.status === 404) job.status = "expired";
-    else Object.assign(job, { status: "failed", said: explain(error) });
+    if (error.status === 404) job.status = "expired";
+    else tell(explain(error)); // not the document has failed, only the question
   }
 }
 

@@ -1,5 +1,6 @@
 """Documents: several at once, followed while they are translated, and known after a reload."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -114,6 +115,21 @@ def test_what_is_wrong_is_said_in_words(tab, stage, files, tmp_path):
     error = {"type": "urn:babelgate:damaged-document", "detail": "Line 3 is broken."}
     translate(document, status="failed", error=error)
     expect(find_job(tab, "one.txt")).to_contain_text("Line 3 is broken.")
+
+
+def test_a_document_whose_progress_was_refused_is_followed_further(tab, stage, files):
+    refusal = {"type": "urn:babelgate:rate-limited", "detail": "Too many requests."}
+    tab.page.route(
+        re.compile("/documents/[0-9a-f]+$"),
+        lambda route: route.fulfill(status=429, json=refusal),
+        times=1,
+    )
+    tab.find("document-files").set_input_files(files[0])
+    (document,) = find_documents(tab, stage, 1)
+    expect(tab.find("notice")).to_contain_text("The service is busy.")
+    finish(document)
+    expect(find_job(tab, "one.txt")).to_contain_text("Done")
+    tab.faults.clear()  # the browser logs the status
 
 
 def test_what_is_kept_no_longer_says_so(tab, stage, files):
