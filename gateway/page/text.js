@@ -300,7 +300,8 @@ async function identify(text, signal) {
 }
 
 async function askForLanguages(fields, text, signal) {
-  const json = { src_text: text.slice(0, ENOUGH), ...fields };
+  // The end may be half of a surrogate pair.
+  const json = { src_text: text.slice(0, ENOUGH).toWellFormed(), ...fields };
   const { languages } = await askJson("identify", { method: "POST", json, signal });
   return languages;
 }

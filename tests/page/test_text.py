@@ -210,6 +210,12 @@ def test_lines_that_are_known_are_not_asked_for_again(tab, stage):
     assert len(stage.torchserve.calls) == len(asked)
 
 
+def test_the_language_of_a_text_is_found_where_its_beginning_ends_in_an_emoji(tab):
+    tab.type(f"{SENTENCE} " * 90 + "Where is it?".ljust(19) + "😀")
+    expect(tab.find("output")).to_contain_text("fr:")
+    expect(tab.find("guess")).to_contain_text("English, ")
+
+
 def test_a_text_that_is_too_long_is_not_cut_but_refused(tab):
     tab.type("a" * 100_001)
     expect(tab.find("state")).to_have_text("The text is 1 characters too long.")
