@@ -184,6 +184,11 @@ async function translate(text, signal) {
   given.lang = asked.source;
   given.dir = findDirection(asked.source);
   document.dispatchEvent(new Event("asked"));
+  // Not while parts wait: theirs would be missing.
+  for (const key of known.keys()) {
+    if (known.size <= MOST_KNOWN) break;
+    known.delete(key);
+  }
   const parts = listParts(text, asked.format, settings.texts).map((lines) => ({ lines }));
   for (const part of parts) {
     for (const line of part.lines) Object.assign(recallLine(line, asked) ?? {}, { isKept: true });
@@ -224,12 +229,7 @@ async function askFor(lines, asked, signal, show) {
   const missing = [...new Set(lines.filter((line) => !recallLine(line, asked)))];
   // Another part may have had the same lines.
   if (missing.length) await learn(missing, asked, signal, show);
-  const answers = recallAll(lines, asked);
-  for (const key of known.keys()) {
-    if (known.size <= MOST_KNOWN) break;
-    known.delete(key);
-  }
-  return answers;
+  return recallAll(lines, asked);
 }
 
 /** Asks for lines. `show` gets the beginnings of a long answer, by line, whenever one grows. */

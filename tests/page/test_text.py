@@ -210,6 +210,34 @@ def test_lines_that_are_known_are_not_asked_for_again(tab, stage):
     assert len(stage.torchserve.calls) == len(asked)
 
 
+def test_lines_that_are_known_stay_so_while_others_are_asked_for(tab):
+    tab.find("source").select_option("en")
+    tab.page.evaluate(
+        """() => {
+          let isSlow = false;
+          window.fetch = async (_, { body, headers }) => {
+            const { src_text } = JSON.parse(body);
+            // Only the second request for this line is slow: the first is that of all lines.
+            if (src_text.includes("Line 99")) {
+              if (isSlow) await new Promise((resolve) => setTimeout(resolve, 1000));
+              isSlow = true;
+            }
+            const translated = src_text.map((line) => `fr:${line}`);
+            const answer = JSON.stringify({ translated });
+            const event = `event: done\\ndata: ${answer}\\n\\n`;
+            return new Response(headers.Accept ? event : answer);
+          };
+        }"""
+    )
+    lines = [f"Line {number}" for number in range(2100)]
+    for end in ("first", "second"):  # the page knows the last 2,000 lines
+        text = "\n".join([*lines, end])
+        tab.type(text)
+        tab.wait_for_output("fr:" + text.replace("\n", "\nfr:"))
+        expect(tab.find("output")).to_have_attribute("aria-busy", "false")
+        expect(tab.find("output")).not_to_be_empty()
+
+
 def test_the_language_of_a_text_is_found_where_its_beginning_ends_in_an_emoji(tab):
     tab.type(f"{SENTENCE} " * 90 + "Where is it?".ljust(19) + "😀")
     expect(tab.find("output")).to_contain_text("fr:")
