@@ -185,11 +185,12 @@ def send(document: DocumentFolder) -> Response:
         raise NotDone("The document is still being translated.")
     name = name_result(document)
     plain = _UNQUOTABLE.sub("_", name)
+    content, size = read_file(document.result)
     return Response(
-        read_file(document.result),
+        content,
         content_type=state.media_type,
         headers={
-            "Content-Length": str(document.result.stat().st_size),
+            "Content-Length": str(size),
             # `curl -OJ` reads only the first one.
             "Content-Disposition": f'attachment; filename="{plain}"; '
             f"filename*=UTF-8''{quote(name)}",

@@ -2,6 +2,7 @@
 translations. Nothing here waits for the disk on the loop, or keeps a file in memory."""
 
 import hmac
+import os
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -203,10 +204,12 @@ def read_state(document: DocumentFolder) -> State:
 
 
 @_explained()
-def read_file(path: Path) -> Iterable[bytes]:
-    """Return a file's content in pieces, as the body of an answer, which closes the file.
-    Raises NoDocument."""
-    return FileWrapper(FileObjectThread(run_beside(FileIO, path), "rb", 0), READ_BYTES)
+def read_file(path: Path) -> tuple[Iterable[bytes], int]:
+    """Return a file's content in pieces, as the body of an answer, which closes the file, and
+    its size. Raises NoDocument."""
+    file = run_beside(FileIO, path)
+    size = os.fstat(file.fileno()).st_size
+    return FileWrapper(FileObjectThread(file, "rb", 0), READ_BYTES), size
 
 
 def _read_field(part: FormPart) -> str:

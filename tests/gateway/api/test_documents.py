@@ -17,6 +17,7 @@ from flask.testing import FlaskClient
 from contract.webhooks import Webhook
 from documents.storage import NOBODY, DocumentFolder, DocumentStorage, State
 from gateway.http.request import Call
+from gateway.uploads import documents as uploads
 from tests.gateway.http.test_event_stream import read
 
 PROBLEM = {"type": "urn:babelgate:too-long", "status": 422, "detail": "Text 3: no."}
@@ -173,6 +174,22 @@ def test_the_result_is_handed_out(client, storage):
     end(find(storage, answer), status="failed", error=PROBLEM)
     refused = client.get(f"{where}/result")
     assert (refused.status_code, refused.json["error"]) == (409, PROBLEM)
+
+
+def test_a_result_that_is_deleted_once_it_is_open_is_handed_out(
+    client, storage, monkeypatch
+):
+    class DeletedFile(io.FileIO):
+        def __init__(self, path: Path) -> None:
+            super().__init__(path)
+            path.unlink()
+
+    monkeypatch.setattr(uploads, "FileIO", DeletedFile)
+    answer = upload(client, **OURS)
+    end(find(storage, answer), b"done")
+    result = client.get(f"/documents/{answer.json['id']}/result", buffered=True)
+    assert (result.status_code, result.data) == (200, b"done")
+    assert result.content_length == len(b"done")
 
 
 def test_a_deleted_document_never_was(client, folder):
