@@ -27,7 +27,7 @@ from gateway.errors import MethodNotAllowed, NotFound, Problem
 from gateway.http.middleware import write_problem_response
 from gateway.http.request import GatewayRequest, read_fields
 from gateway.openapi import TRANSLATING, BodySchema, Operation, build
-from gateway.schemas import Schema, parse_translation, validate
+from gateway.schemas import Schema, Text, parse_translation, validate
 from text.composition import TranslatedText
 from text.options import AUTO
 
@@ -90,10 +90,10 @@ def read_assets() -> Assets:
 class PageFields(Schema):
     """The fields of the page's form and links."""
 
-    source: str = Field(AUTO, description="The language of the text.")
-    target: str = Field("", description="The language to translate into.")
-    q: str = Field("", description="The text.")
-    api_key: str = Field("", description="The key, if one is required.")
+    source: Text = Field(AUTO, description="The language of the text.")
+    target: Text = Field("", description="The language to translate into.")
+    q: Text = Field("", description="The text.")
+    api_key: Text = Field("", description="The key, if one is required.")
 
 
 @dataclass(frozen=True)

@@ -164,8 +164,9 @@ def test_what_is_hostile_is_text(make_client, torchserve):
         ({"target": "tlh", "q": "Hello"}, 422, "&#39;tlh&#39; is not served"),
         ({"source": "1", "target": "ko", "q": "a"}, 422, "&#39;1&#39; is not served"),
         ({"target": ["ko", "en"], "q": "a"}, 422, "target"),
+        (r'{"target": "ko", "q": "\ud800"}', 422, "half of a surrogate pair"),
     ],
-    ids=["target", "source", "twice"],
+    ids=["target", "source", "twice", "half"],
 )
 def test_what_is_wrong_is_on_the_page_with_its_status(client, form, status, said):
     page = client.post("/page", data=form, headers=HTML)
