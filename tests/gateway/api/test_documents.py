@@ -158,7 +158,15 @@ def test_a_webhook_that_cannot_be_told_is_refused(field, given, client, folder):
     assert list_files(folder) == []
 
 
-def test_the_result_is_handed_out(client, storage):
+def test_the_result_is_handed_out_even_if_it_is_deleted_meanwhile(
+    client, storage, monkeypatch
+):
+    def open_and_delete(path: Path) -> io.FileIO:
+        file = io.FileIO(path)
+        path.unlink()
+        return file
+
+    monkeypatch.setattr(uploads, "FileIO", open_and_delete)
     answer = upload(client, **OURS, name="an öld file.txt")
     end(find(storage, answer), b"x" * 1_000_000)
     where = f"/documents/{answer.json['id']}"
@@ -174,22 +182,6 @@ def test_the_result_is_handed_out(client, storage):
     end(find(storage, answer), status="failed", error=PROBLEM)
     refused = client.get(f"{where}/result")
     assert (refused.status_code, refused.json["error"]) == (409, PROBLEM)
-
-
-def test_a_result_that_is_deleted_once_it_is_open_is_handed_out(
-    client, storage, monkeypatch
-):
-    class DeletedFile(io.FileIO):
-        def __init__(self, path: Path) -> None:
-            super().__init__(path)
-            path.unlink()
-
-    monkeypatch.setattr(uploads, "FileIO", DeletedFile)
-    answer = upload(client, **OURS)
-    end(find(storage, answer), b"done")
-    result = client.get(f"/documents/{answer.json['id']}/result", buffered=True)
-    assert (result.status_code, result.data) == (200, b"done")
-    assert result.content_length == len(b"done")
 
 
 def test_a_deleted_document_never_was(client, folder):

@@ -51,8 +51,7 @@ def test_half_a_surrogate_pair_among_deepls_names_is_refused(client, field):
     given = {**api["fields"], "text": "<a>Hello</a>" * 200, "tag_handling": "html"}
     wanted = json.dumps(given | {field: ["\ud800"]})  # Flask's client cannot write it
     response = client.post(api["path"], data=wanted, content_type="application/json")
-    assert response.status_code == 400, response.text
-    assert "half of a surrogate pair" in response.json["detail"]
+    assert (response.status_code, "surrogate" in response.text) == (400, True)
 
 
 @pytest.mark.parametrize("api", FOREIGN, ids=lambda api: api.name)
