@@ -25,9 +25,10 @@ class SharedRedis:
         from redis.backoff import NoBackoff
         from redis.retry import Retry
 
-        plain = url.replace("valkey", "redis", 1).replace("redis+unix", "unix", 1)
+        scheme, _, place = url.partition("://")
+        scheme = scheme.replace("valkey", "redis").removeprefix("redis+")
         pool: Any = redis.BlockingConnectionPool.from_url(
-            plain,
+            f"{scheme}://{place}",
             max_connections=_CONNECTIONS,
             timeout=limit_s,
             socket_timeout=limit_s,

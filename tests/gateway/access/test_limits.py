@@ -138,6 +138,14 @@ def test_while_redis_is_gone_this_machine_counts_alone(tmp_path, caplog):
         assert "answers again" in caplog.text
 
 
+@pytest.mark.parametrize("scheme", ["redis", "valkey"])
+def test_a_redis_may_be_on_a_host_of_any_name(tmp_path, scheme):
+    limiter = Limiter(tmp_path, f"{scheme}://:valkey@valkey:6379")
+    assert limiter._redis
+    given = limiter._redis.client.connection_pool.connection_kwargs
+    assert (given["host"], given["password"]) == ("valkey", "valkey")
+
+
 def test_a_process_that_keeps_the_lock_delays_nobody(tmp_path, monkeypatch):
     limiter = Limiter(tmp_path)
     monkeypatch.setattr("gateway.shared_memory._LOCK_S", 0)
