@@ -100,7 +100,8 @@ class ModelCounters:
         memory, now = self._memory, time.monotonic()
         # The reader itself is alive, even if its rows take so long that it was silent.
         memory[self._own] = now
-        numbers = memory[1 : 1 + int(min(PROCESSES, memory[0])) * _WIDTH].tolist()
+        places = max(self._place + 1, int(min(PROCESSES, memory[0])))
+        numbers = memory[1 : 1 + places * _WIDTH].tolist()
         loads = [
             ModelLoad._make(numbers[at + 1 : at + _WIDTH])
             for at in range(0, len(numbers), _WIDTH)

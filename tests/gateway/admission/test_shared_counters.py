@@ -53,6 +53,14 @@ def test_a_process_that_waits_for_a_slow_batch_counts_for_itself(monkeypatch):
     assert model.read() == (LOAD, 1)
 
 
+def test_a_process_counts_even_if_another_overwrote_the_number_of_places(folder):
+    first, second = (SharedCounters(folder).open("ko") for _ in range(2))
+    second.publish(LOAD)
+    first._memory[0] = 1  # as when both start at the same moment
+    first._memory[first._own] = 0  # silent
+    assert second.read() == (LOAD, 1)
+
+
 def test_a_place_that_is_free_again_begins_empty(folder: Path):
     stale = np.full(1 + PROCESSES * 7, time.monotonic())
     folder.mkdir()
