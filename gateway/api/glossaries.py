@@ -118,9 +118,8 @@ def read_upload(
     translate: Callable[[GlossaryFault], Problem],
 ) -> GlossaryContent:
     """Read a request's glossary. Raises the problem that `translate` returns for a fault."""
-    upload = GlossaryUpload(
-        schema, request.mimetype, request.query_string.decode(), request.body
-    )
+    query = request.query_string.decode(errors="replace")
+    upload = GlossaryUpload(schema, request.mimetype, query, request.body)
     found = glossaries.read(upload)
     if isinstance(found, GlossaryFault):
         raise translate(found)

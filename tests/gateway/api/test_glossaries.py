@@ -48,6 +48,13 @@ def test_what_is_wrong_with_a_glossary_is_said(client, changes, field, expected)
     assert (error["field"], expected in response.json["detail"]) == (field, True)
 
 
+def test_a_query_of_any_bytes_is_read(client):
+    query = {"QUERY_STRING": "name=Stra\xdfe&src_lang=en&tgt_lang=ko"}
+    sent = {"data": "a\tb", "content_type": "text/tab-separated-values"}
+    made = client.post("/glossaries", environ_overrides=query, **sent)
+    assert (made.status_code, made.json["name"]) == (201, "Stra\ufffde")
+
+
 def test_the_dictionary_is_that_of_the_identified_language(client):
     make(client)
     texts = ["Where is my work station? It was here.", "Wo ist mein work station?"]
