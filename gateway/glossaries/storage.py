@@ -8,7 +8,8 @@ import math
 import shutil
 import time
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from functools import cache
 from itertools import groupby
@@ -22,6 +23,7 @@ from sqlalchemy import (
     func,
     insert,
     select,
+    text,
     true,
     update,
 )
@@ -63,6 +65,15 @@ def open_storage(url: str) -> GlossaryStorage:
 
 class GlossaryStorage(Database):
     """The tables of glossaries."""
+
+    @contextmanager
+    def begin(self) -> Iterator[Connection]:
+        """Open a transaction that alone may write, so that several at once stay within the
+        limits and leave no dictionary of a deleted glossary."""
+        with super().begin() as connection:
+            if self.dialect == "postgresql":  # SQLite has only one
+                connection.execute(text("LOCK TABLE glossaries IN EXCLUSIVE MODE"))
+            yield connection
 
     def create(
         self, owner: str, content: GlossaryContent, limits: Settings

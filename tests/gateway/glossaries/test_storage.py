@@ -1,6 +1,9 @@
 """Glossaries in real databases of SQLite and PostgreSQL."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -96,6 +99,20 @@ def test_number_and_size_have_limits(storage):
     with pytest.raises(BodyTooLarge, match="may have 100 bytes"):
         storage.change("", made.id, GlossaryContent("Mine", (large,)), LIMITS)
     assert storage.find("", made.id) == [made]
+
+
+def test_number_has_a_limit_even_if_all_come_at_once(storage):
+    assert storage.list_all("") == []  # makes the tables
+    barrier = Barrier(8)
+
+    def create(_: int) -> None:
+        barrier.wait()
+        with suppress(TooManyGlossaries):
+            storage.create("", OURS, LIMITS)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(create, range(8)))
+    assert len(storage.list_all("")) == LIMITS.max_glossaries
 
 
 @pytest.mark.parametrize(
