@@ -362,8 +362,9 @@ class ReloadableHandler:
     def __init__(self, start: Callable[[], TaskHandler[Any]]) -> None:
         self._start, self._began_at = start, math.inf
         self._handler: TaskHandler[Any] | None = self._load()
-        # No row waited for the first load, which may have included a download.
-        self._back_at, self._load_s = 0.0, _LOAD_S
+        #: When the last reload ended. No row waited for the first load, which may have included
+        #: a download.
+        self.back_at, self._load_s = 0.0, _LOAD_S
 
     @property
     def load_left_s(self) -> float:
@@ -381,7 +382,7 @@ class ReloadableHandler:
         handler = self._handler = self._handler or self._load()
         outcome = handler.answer(rows)
         for row, result in zip(rows, outcome.results, strict=True):
-            waited_s = self._back_at - (row.sent_at or math.inf)
+            waited_s = self.back_at - (row.sent_at or math.inf)
             if waited_s > 0 and isinstance(result, dict):
                 result["loading_ms"] = 1000 * waited_s
         return outcome
@@ -389,8 +390,8 @@ class ReloadableHandler:
     def _load(self) -> TaskHandler[Any]:
         began = self._began_at = time.monotonic()
         handler = self._start()
-        self._back_at, self.digest = time.monotonic(), handler.digest
-        self._load_s = self._back_at - began
+        self.back_at, self.digest = time.monotonic(), handler.digest
+        self._load_s = self.back_at - began
         return handler
 
     def _unload(self) -> None:

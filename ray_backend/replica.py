@@ -161,7 +161,10 @@ class Replica:
 
     @property
     def _is_stuck(self) -> bool:
-        return time.monotonic() - self._began_at > self._settings.response_timeout
+        # A batch begins once its model is loaded, which may take longer.
+        back_at = math.inf if self._handler.load_left_s else self._handler.back_at
+        batch_s = time.monotonic() - max(back_at, self._began_at)
+        return batch_s > self._settings.response_timeout
 
     def _describe_state(self) -> dict[str, Any]:
         """Return the fields of the gateway's `ModelState`."""

@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import json
 import logging
+import math
 import os
 import threading
 from collections import Counter
@@ -357,6 +358,27 @@ def test_a_batch_that_hangs_makes_the_replica_unhealthy(serve: Serve, held: Held
     assert state.content["is_ready"] is False
     assert state.content["reason"] == "A batch has run for longer than 1 s."
     assert hanging.status == 504
+
+
+def test_a_batch_that_waits_for_its_model_does_not_hang(serve, held):
+    async def ask() -> Any:
+        client, may_load = serve(idle_unload_s=1), threading.Event()
+        replica, handler = client.replica, client.replica._handler
+        handler._start = lambda: held if may_load.wait(LIMIT_S) else None
+        await wait_until(lambda: handler.load_left_s)
+        waiting = asyncio.create_task(client.ask(b"a"))
+        await wait_until(lambda: replica._began_at < math.inf)
+        replica._began_at -= 61  # seconds, one more than `response_timeout`
+        loading = await client.ask(method="GET")
+        may_load.set()
+        await held.wait_for_batch()
+        replica.check_health()
+        held.open.set()
+        return loading, await waiting
+
+    loading, answered = run(ask())
+    assert loading.content["is_ready"]
+    assert answered.status == 200
 
 
 def test_an_error_of_the_handler_costs_its_batch_only(serve, held, monkeypatch, caplog):
