@@ -99,7 +99,7 @@ class Ticket:
 
     def close(self) -> None:
         """Withdraw the rows that have not joined the queue, and stop watching the client."""
-        self._admission.disconnects.forget(self._watched)
+        self._admission.disconnects.forget(self._watched, self.leave)
         self._withdraw()
 
     def predict(

@@ -133,33 +133,33 @@ class DisconnectWatcher:
 
     def __init__(self) -> None:
         self._epoll = _epoll()
-        self._callbacks: dict[int, Callable[[], None]] = {}
+        self._callbacks: dict[int, list[Callable[[], None]]] = {}
         self._watcher: Any = None
 
     def watch(
         self, client: socket.socket | None, callback: Callable[[], None]
     ) -> int | None:
-        """Call `callback` once, in the hub, if the client closes its connection before a call
-        of `forget` with the returned number."""
+        """Call `callback`, in the hub, if the client closes its connection before a call of
+        `forget` with the returned number. A connection may have several callbacks."""
         number = -1 if client is None else client.fileno()
-        if number < 0 or number in self._callbacks:
+        if number < 0:
             return None
         if self._watcher is None:
             self._watcher = get_hub().loop.io(self._epoll.fileno(), _READABLE)
             self._watcher.start(self._notice)
-        self._callbacks[number] = callback
+        self._callbacks.setdefault(number, []).append(callback)
         try:
             self._epoll.modify(number, _ONCE_GONE)
         except FileNotFoundError:  # at first; the system forgets it as it closes
             self._epoll.register(number, _ONCE_GONE)
         return number
 
-    def forget(self, number: int | None) -> None:
-        """Cancel the callback of this number."""
+    def forget(self, number: int | None, callback: Callable[[], None]) -> None:
+        """Cancel a callback of this number."""
         if number is not None:
-            del self._callbacks[number]
+            self._callbacks[number].remove(callback)
 
     def _notice(self) -> None:
         for number, _ in self._epoll.poll(0):
-            if callback := self._callbacks.get(number):
+            for callback in tuple(self._callbacks.get(number, ())):
                 callback()

@@ -92,13 +92,15 @@ def test_after_the_request_nobody_is_told():
     server, client = socket.socketpair()
     told: list[None] = []
     watcher, tell = DisconnectWatcher(), lambda: told.append(None)
-    watcher.forget(watcher.watch(None, tell))  # without a connection nothing is watched
+    watcher.forget(
+        watcher.watch(None, tell), tell
+    )  # without a connection nothing is watched
     with server:
-        watcher.forget(watcher.watch(server, tell))
+        watcher.forget(watcher.watch(server, tell), tell)
         client.close()
         gevent.idle()
         watched = watcher.watch(server, tell)
         gevent.idle()
         gevent.sleep(0)
-        watcher.forget(watched)
+        watcher.forget(watched, tell)
     assert len(told) <= 1
