@@ -1,5 +1,6 @@
 """`/glossaries`: clients' own terms. DeepL's routes use the same reader."""
 
+from codecs import BOM_UTF8
 from collections.abc import Callable
 from functools import partial
 from typing import NotRequired
@@ -119,7 +120,8 @@ def read_upload(
 ) -> GlossaryContent:
     """Read a request's glossary. Raises the problem that `translate` returns for a fault."""
     query = request.query_string.decode(errors="replace")
-    upload = GlossaryUpload(schema, request.mimetype, query, request.body)
+    body = request.body.removeprefix(BOM_UTF8)
+    upload = GlossaryUpload(schema, request.mimetype, query, body)
     found = glossaries.read(upload)
     if isinstance(found, GlossaryFault):
         raise translate(found)

@@ -1,5 +1,6 @@
 """Glossaries through our own routes and DeepL's, and translations that use them."""
 
+import json
 from typing import Any
 
 import pytest
@@ -53,6 +54,13 @@ def test_a_query_of_any_bytes_is_read(client):
     sent = {"data": "a\tb", "content_type": "text/tab-separated-values"}
     made = client.post("/glossaries", environ_overrides=query, **sent)
     assert (made.status_code, made.json["name"]) == (201, "Stra\ufffde")
+
+
+def test_a_file_with_a_byte_order_mark_is_read_whatever_its_type(client):
+    body = json.dumps(GLOSSARY).encode("utf-8-sig")
+    for kind in ("application/json", "application/x-www-form-urlencoded"):
+        made = client.post("/glossaries", data=body, content_type=kind)
+        assert made.status_code == 201, made.text
 
 
 def test_the_dictionary_is_that_of_the_identified_language(client):
