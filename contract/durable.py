@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from errno import EINVAL, ETIMEDOUT
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import IO, Any, BinaryIO, Protocol
 
 #: A crash loses no line of a log; power loss loses at most the lines of this many seconds.
 _SYNC_EVERY_S = 1.0
@@ -61,7 +61,7 @@ def create(
                 os.fsync(file.fileno())
             os.replace(draft, path)
         finally:
-            if _is_at(draft, file):
+            if is_at(draft, file):
                 draft.unlink()
     if is_synced:
         sync(path.parent)
@@ -178,14 +178,15 @@ def _lock(draft: Path, mode: int) -> BinaryIO:
     give_up_at = time.monotonic() + _WAIT_S
     while time.monotonic() < give_up_at:
         file = open(os.open(draft, os.O_CREAT | os.O_RDWR, mode), "wb")  # noqa: SIM115
-        if try_lock(file.fileno()) and _is_at(draft, file):
+        if try_lock(file.fileno()) and is_at(draft, file):
             return file
         file.close()  # another writer has the lock, or has renamed or removed the file
         time.sleep(_LOOK_S)
     raise TimeoutError(ETIMEDOUT, "another program still writes the file", str(draft))
 
 
-def _is_at(path: Path, file: BinaryIO) -> bool:
+def is_at(path: Path, file: IO[Any]) -> bool:
+    """Whether an open file still has this name. A locked one may have lost it."""
     try:
         return os.path.samestat(path.stat(), os.fstat(file.fileno()))
     except FileNotFoundError:

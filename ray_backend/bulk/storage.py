@@ -83,9 +83,9 @@ class ResultFolder:
         """Lock out other runs."""
         with _explaining(str(self.root)):
             self.root.mkdir(parents=True, exist_ok=True)
-            file = (self.root / _LOCK).open("a")
+            file = (path := self.root / _LOCK).open("a")
         with file:
-            if not durable.try_lock(file.fileno()):
+            if not (durable.try_lock(file.fileno()) and durable.is_at(path, file)):
                 raise OutputError(f"{self.root}: another run is writing there")
             yield lambda: None
             self.remove([_LOCK])

@@ -4,7 +4,7 @@ import io
 import json
 import os
 from collections.abc import Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from errno import ENOSPC
 from http import HTTPStatus
@@ -19,6 +19,7 @@ from clients.errors import ClientError
 from clients.files import Source, find_sources
 from clients.frames import Every, VideoOptions
 from clients.tables import Cell
+from contract import durable
 from handlers.base import Outcome, Result, Row, TaskError
 from ray_backend.bulk.job import (
     Answerer,
@@ -100,6 +101,22 @@ def test_two_runs_do_not_write_into_one_folder(bench):
         pytest.raises(ClientError, match="another run is writing there"),
     ):
         bench.run()
+
+
+def test_a_run_that_begins_as_another_ends_locks_no_removed_file(bench, monkeypatch):
+    folder, try_lock = ResultFolder(bench.results), durable.try_lock
+    with ExitStack() as before:
+        before.enter_context(folder.lock())
+
+        def try_lock_late(file: int) -> bool:
+            before.close()
+            return try_lock(file)
+
+        monkeypatch.setattr(durable, "try_lock", try_lock_late)
+        with pytest.raises(ClientError, match="writes there"), folder.lock():
+            pass
+    with folder.lock():
+        pass
 
 
 def test_results_may_be_beside_their_sources(bench):
