@@ -268,6 +268,8 @@ class TaskHandler(ABC, Generic[Item]):
                 if isinstance(result, dict) and self.digest:
                     result |= made
                 results[i] = lost if isinstance(result, _BatchError) else result
+        elif self._recent_s:  # else rows with less time would be dropped forever
+            self._recent_s.popleft()
         return Outcome(results, counts)
 
     def _drop(self, row: Row) -> TaskError | None:
