@@ -400,7 +400,9 @@ def run(
     store = job.store
     with store.lock() as check:
         if is_overwrite:
-            store.remove([*named, *store.list_files(KEPT)])
+            # Some stores end the removal at the first name that does not exist.
+            there = store.list_files()
+            store.remove(n for n in there if n in named or n.startswith(f"{KEPT}/"))
         changed_ns = store.list_files()
         _check_options(job)
         errors = [*_look_back(named, changed_ns)]
