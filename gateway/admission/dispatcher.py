@@ -13,7 +13,7 @@ from gateway.admission.policy import LONGEST_RETRY_S, MARGIN, LatencyEstimator, 
 from gateway.admission.queue import AnnouncedWork, ClientQueue, FairQueue
 from gateway.admission.shared_counters import ModelCounters, ModelLoad
 from gateway.backends.backend import Capacity
-from gateway.errors import DeadlineExceeded, Overloaded, Problem
+from gateway.errors import ClientGone, DeadlineExceeded, Overloaded, Problem
 from gateway.http.request import Call
 
 #: Seconds for which a snapshot of a model may be used to send or refuse rows.
@@ -214,6 +214,8 @@ class ModelDispatcher:
             self._release(row, self._own.heard_at)
             return
         self.withdraw(row.client, *row.announced)
+        if row.problem is None or isinstance(row.problem, ClientGone):  # had no turn
+            self._queue.refund(row.client, row.cost)
         row.problem = row.problem or late()
         self._ended += 1
         if 2 * self._ended > len(self._queue):

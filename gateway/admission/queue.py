@@ -112,6 +112,11 @@ class FairQueue(Generic[Item]):
         if len(self._ends) > _SPARE + 2 * len(self._heap):
             self._forget()
 
+    def refund(self, flow: ClientQueue, cost: float) -> None:
+        """Return the time of an item that will not run to its flow's next items."""
+        if flow in self._ends:
+            self._ends[flow] -= cost / flow.weight
+
     def peek(self) -> Item:
         """Return the next item. Raises IndexError if there is none."""
         return self._heap[0][2]

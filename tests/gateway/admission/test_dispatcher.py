@@ -21,7 +21,7 @@ from gateway.admission.dispatcher import ModelDispatcher, PendingRow
 from gateway.admission.queue import ClientQueue
 from gateway.admission.shared_counters import ModelLoad, SharedCounters
 from gateway.backends.backend import Capacity
-from gateway.errors import DeadlineExceeded, Overloaded
+from gateway.errors import ClientGone, DeadlineExceeded, Overloaded
 from gateway.http.request import Call, Deadline
 from tests.gateway.conftest import make_call, make_model
 
@@ -43,6 +43,25 @@ def test_a_model_is_used_while_a_row_waits_and_until_it_is_answered():
     dispatcher.finish(row, 0.0, is_answered=True)
     assert not dispatcher.is_unused_since(sent_at)
     assert dispatcher.is_unused_since(time.monotonic())
+
+
+def test_rows_that_were_dropped_do_not_delay_their_clients_next_one():
+    dispatcher, until = make(), time.monotonic() + 60
+    busy, dropped = ([PendingRow(1, 1, until) for _ in range(n)] for n in (500, 64))
+    for row in busy:
+        dispatcher.join(ClientQueue("b"), row)
+    for row in dropped:
+        dispatcher.join(CLIENT, row)
+    for row in dropped:
+        row.end(ClientGone())
+        with pytest.raises(ClientGone):
+            dispatcher.wait(row)
+    following = PendingRow(1, 1, until)
+    dispatcher.join(CLIENT, following)
+    assert not following.is_sent
+    for row in busy[:8]:
+        dispatcher.finish(row, 0.01, is_answered=True)
+    assert following.is_sent
 
 
 @dataclass(frozen=True)
