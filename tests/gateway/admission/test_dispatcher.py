@@ -52,13 +52,11 @@ def test_rows_that_were_dropped_do_not_delay_their_clients_next_one():
         dispatcher.join(ClientQueue("b"), row)
     for row in dropped:
         dispatcher.join(CLIENT, row)
-    for row in dropped:
         row.end(ClientGone())
         with pytest.raises(ClientGone):
             dispatcher.wait(row)
     following = PendingRow(1, 1, until)
     dispatcher.join(CLIENT, following)
-    assert not following.is_sent
     for row in busy[:8]:
         dispatcher.finish(row, 0.01, is_answered=True)
     assert following.is_sent

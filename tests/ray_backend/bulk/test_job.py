@@ -105,18 +105,12 @@ def test_two_runs_do_not_write_into_one_folder(bench):
 
 def test_a_run_that_begins_as_another_ends_locks_no_removed_file(bench, monkeypatch):
     folder, try_lock = ResultFolder(bench.results), durable.try_lock
-    with ExitStack() as before:
-        before.enter_context(folder.lock())
-
-        def try_lock_late(file: int) -> bool:
-            before.close()
-            return try_lock(file)
-
-        monkeypatch.setattr(durable, "try_lock", try_lock_late)
+    with ExitStack() as other:
+        other.enter_context(folder.lock())
+        late = lambda file: other.close() or try_lock(file)  # type: ignore  # noqa: E731
+        monkeypatch.setattr(durable, "try_lock", late)
         with pytest.raises(ClientError, match="writes there"), folder.lock():
             pass
-    with folder.lock():
-        pass
 
 
 def test_results_may_be_beside_their_sources(bench):
