@@ -237,9 +237,7 @@ def test_an_operators_own_file_for_nginx_is_checked_as_nginx_will_read_it(wanted
     own.parent.mkdir()
     own.write_text("nonsense;")
     for _ in range(2):
-        with pytest.raises(
-            StackError, match=r"nginx.conf is invalid.*\nnonsense;"
-        ):
+        with pytest.raises(StackError, match=r"nginx.conf is invalid.*\nnonsense;"):
             lifecycle.check_edited(wanted, nginx, wanted.map)
 
 

@@ -109,7 +109,7 @@ def test_a_run_that_begins_as_another_ends_locks_no_removed_file(bench, monkeypa
         other.enter_context(folder.lock())
         late = lambda file: other.close() or try_lock(file)  # type: ignore  # noqa: E731
         monkeypatch.setattr(durable, "try_lock", late)
-        with pytest.raises(ClientError, match="writes there"), folder.lock():
+        with pytest.raises(ClientError, match="is writing there"), folder.lock():
             pass
 
 
