@@ -109,22 +109,22 @@ MAX_FILE_LINES, MAX_FUNCTION_LINES = 600, 60
 LONG = {"ray_backend/bulk/command.py: command"}
 #: The bounds of the whole: growth costs a deletion elsewhere. Lower them when something goes.
 BOUNDS = {
-    "lines of source": 47_070,
-    "lines of tests": 44_740,
-    "modules": 293,
-    "words of documentation": 37_850,
+    "lines of source": 46_220,
+    "lines of tests": 44_990,
+    "modules": 292,
+    "words of documentation": 37_450,
     "settings": 80,
 }
 #: Lines of each folder when the bounds were set, to name those that grew.
 LINES = """
-    benchmarks:5511 catalog:1814 clients:3026 contract:1518 deploy:2584 documents:6410
-    gateway:13867 handlers:3509 models:2305 ray_backend:2487 tests/*.py:3058
-    tests/benchmarks:1576 tests/catalog:1413 tests/chaos:967 tests/clients:2170
-    tests/cluster:544 tests/contract:780 tests/deploy:2290 tests/documents:3587
-    tests/durability:1009 tests/e2e:4958 tests/fuzz:352 tests/gateway:10776
-    tests/handlers:3565 tests/models:782 tests/page:1490 tests/ray_backend:2618
-    tests/text:1763 tests/torchserve_backend:738 tests/upgrade:296 text:3427
-    torchserve_backend:612
+    benchmarks:5295 catalog:1807 clients:3010 contract:1481 deploy:2594 documents:6280
+    gateway:13605 handlers:3429 models:2267 ray_backend:2461 tests/*.py:3095
+    tests/benchmarks:1562 tests/catalog:1326 tests/chaos:964 tests/clients:2185
+    tests/cluster:542 tests/contract:777 tests/deploy:2410 tests/documents:3605
+    tests/durability:999 tests/e2e:4952 tests/fuzz:352 tests/gateway:10862
+    tests/handlers:3579 tests/models:782 tests/page:1530 tests/ray_backend:2632
+    tests/text:1788 tests/torchserve_backend:745 tests/upgrade:295 text:3380
+    torchserve_backend:609
 """
 #: Class names that several files use. An API's schemas are named in its own words, and OpenAPI
 #: adds the API's name; a `Translation` is also a class of an engine.

@@ -1,22 +1,21 @@
 """The map's file: valid content, and refusals that state place, value and expectation."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 import catalog
 from catalog import CatalogError
 from catalog.map import WHOLE_MAP, check
 
+REFUSALS = yaml.safe_load(Path(__file__).with_name("refusals.yaml").read_text("utf-8"))
 KO = {"ko": "0"}
-AN_OBJECT = 'expected an object such as {"ko": "0"}'
 A_DEVICE = (
     'expected "cpu", a GPU number such as "0", or a list of different GPU numbers such '
     'as ["0", "1"]'
 )
-ENGINES = '"ctranslate2" or "transformers" or "echo"'
-COUNT = "a whole number of at least"
-FLOATS = "auto, float32, float16, bfloat16"
 
 
 def refuse(content: Any) -> list[str]:
@@ -73,83 +72,14 @@ def test_every_setting_can_be_written():
     assert found.find_placement("translation").model_dump() == placement
 
 
-KEYS = "cuda_id, translation, gpus, cluster, captioning, classification, detection"
-MALFORMED: dict[str, tuple[Any, str]] = {
-    "a list": ([1], "expected an object, found [1]"),
-    "no languages": (
-        {"translation": {}, "detection": {}},
-        f"cuda_id: {AN_OBJECT}, found None",
-    ),
-    "empty": ({"cuda_id": {}}, f"cuda_id: {AN_OBJECT}, found {{}}"),
-    "a section": (
-        {"cuda_id": KO, "translation": None},
-        "translation: expected an object, found None",
-    ),
-    "unknown key": (
-        {"cuda_id": KO, "devices": {}},
-        f"devices: unknown key, expected one of {KEYS}",
-    ),
-    "unknown language": (
-        {"cuda_id": {"kor": "0"}},
-        "cuda_id.kor: expected a language of contract/languages.tsv such as ko, "
-        "found 'kor'",
-    ),
-    "a misspelt language": (
-        {"cuda_id": {"zh-Hnat": "0"}},
-        "cuda_id.zh-Hnat: expected a language of contract/languages.tsv such as zh-Hant "
-        "or zh-Latn or zh-HK, found 'zh-Hnat'",
-    ),
-    "devices of a task": (
-        {"captioning": {"devices": "tpu"}},
-        f"captioning.devices: {A_DEVICE}, found 'tpu'",
-    ),
-    "a task of the cluster": (
-        {"cuda_id": KO, "cluster": {"replicas": 2}},
-        "cluster.replicas: unknown key, expected one of translation, captioning, "
-        "classification, detection",
-    ),
-    "a key of the cluster where it was once": (
-        {"cuda_id": KO, "translation": {"replicas": 2}},
-        'translation.replicas: unknown key, expected it in "cluster": {"translation": '
-        '{"replicas": …}}',
-    ),
-    "GPUs": (
-        {"detection": {}, "gpus": None},
-        "gpus: expected a whole number of at least 0, found None",
-    ),
-}
-
-
-@pytest.mark.parametrize(("content", "says"), MALFORMED.values(), ids=MALFORMED.keys())
+@pytest.mark.parametrize(
+    ("content", "says"), REFUSALS["malformed"].values(), ids=REFUSALS["malformed"]
+)
 def test_a_malformed_map_is_refused(content: Any, says: str):
     assert refuse(content) == [says]
 
 
-@pytest.mark.parametrize(
-    ("section", "says"),
-    [
-        ({"model": ""}, "model: expected a non-empty string, found ''"),
-        ({"engine": "onnx"}, f"engine: expected {ENGINES}, found 'onnx'"),
-        ({"batch_size": 6.0}, f"batch_size: expected {COUNT} 1, found 6.0"),
-        ({"workers": True}, f"workers: expected {COUNT} 1, found True"),
-        ({"max_batch_delay": -1}, f"max_batch_delay: expected {COUNT} 0, found -1"),
-        (
-            {"max_beam_size": 9},
-            "max_beam_size: expected a whole number from 1 to 8, found 9",
-        ),
-        ({"compute_type": "int7"}, "compute_type: expected one of auto, "),
-        (
-            {"engine": "transformers", "compute_type": "int8"},
-            f"compute_type: expected one of {FLOATS} with the engine ",
-        ),
-        ({"engine": "onnx", "compute_type": "int8"}, "engine: expected "),
-        (
-            {"engine": "transformers", "vocabulary": "language"},
-            "vocabulary: expected all with the engine transformers",
-        ),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("section", "says"), REFUSALS["values"], ids=str)
 def test_a_bad_value_is_refused(section: dict[str, Any], says: str):
     (fault,) = refuse({"cuda_id": KO, "translation": section})
     assert fault.startswith(f"translation.{says}")
@@ -244,52 +174,7 @@ def test_a_bad_placement_on_a_cluster_is_refused(key: str, value: Any, expected:
     ]
 
 
-SERVED = "a language of cuda_id, one of ko, fr"
-OWN = {"fr": {"model": "opus"}}
-
-
-@pytest.mark.parametrize(
-    ("section", "says"),
-    [
-        ({"pivot": "en"}, f"pivot: expected {SERVED}, found 'en'"),
-        ({"targets": {"en": {}}}, f"targets.en: expected {SERVED}, found 'en'"),
-        ({"targets": []}, "targets: expected an object, found []"),
-        ({"targets": {"fr": None}}, "targets.fr: expected an object, found None"),
-        (
-            {"targets": {"fr": {"batch_size": 8}}},
-            "targets.fr.batch_size: unknown key, expected one of model, engine, "
-            "compute_type, fallback, fallback_quality",
-        ),
-        (
-            {"targets": {"fr": {"fallback_quality": 2}}},
-            "targets.fr.fallback_quality: expected a number from 0 to 1, found 2",
-        ),
-        (
-            {"targets": {"fr": {"fallback_quality": 0.5}}},
-            "targets.fr.fallback_quality: expected a fallback beside it, found 0.5",
-        ),
-        (
-            {"targets": {"fr": {"fallback": "models/phrasebook"}}},
-            "targets.fr.fallback: expected another model of this map: it has none, "
-            "found 'models/phrasebook'",
-        ),
-        (
-            {"targets": OWN | {"ko": {"model": "m", "fallback": "nllb"}}},
-            "targets.ko.fallback: expected another model of this map: "
-            "models/phrasebook, opus, found 'nllb'",
-        ),
-        (
-            {"targets": {"fr": {"engine": "transformers", "compute_type": "int8"}}},
-            f"targets.fr.compute_type: expected one of {FLOATS} with the engine "
-            "transformers, found 'int8'",
-        ),
-        (
-            {"vocabulary": "language", "targets": {"fr": {"engine": "echo"}}},
-            "targets.fr.vocabulary: expected all with the engine echo, found 'language'",
-        ),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("section", "says"), REFUSALS["contradictions"], ids=str)
 def test_what_contradicts_the_rest_of_the_map_is_refused(section, says):
     content = {"cuda_id": {"ko": "0", "fr": "0"}, "translation": section}
     assert refuse(content) == [f"translation.{says}"]
