@@ -32,7 +32,7 @@ from gateway.settings import Settings
 from gateway.threads import let_others_run, run_beside
 
 #: `x-gzip` is the old name.
-_GZIP_NAMES, _PLAIN_NAMES = {"gzip", "x-gzip"}, {"", "identity"}
+_GZIP_NAMES, PLAIN_NAMES = {"gzip", "x-gzip"}, {"", "identity"}
 #: zlib's number for a stream with gzip's header and checksum.
 _GZIP_WINDOW = 16 + zlib.MAX_WBITS
 _BROKEN = "The body is not what its Content-Encoding says: "
@@ -191,7 +191,7 @@ def read_whole(
     with the number of bytes in memory before it grows. Raises BodyTooLarge,
     UnsupportedEncoding, MalformedRequest, and the errors of `Incoming.read` and `hold`."""
     name = encoding.strip().lower()
-    if name not in _GZIP_NAMES | _PLAIN_NAMES:
+    if name not in _GZIP_NAMES | PLAIN_NAMES:
         raise UnsupportedEncoding("Expected a body as it is, or with gzip.", "gzip")
     if (incoming.length or 0) > most_bytes:
         raise BodyTooLarge(TOO_LARGE)

@@ -136,7 +136,7 @@ class Origins:
     not include stored objects, which only our pages and origins in the list may use."""
 
     def __init__(self, origins: str, *, is_key_required: bool) -> None:
-        allowed = frozenset(origin.strip() for origin in origins.split(",")) - {""}
+        allowed = frozenset(map(str.strip, origins.lower().split(","))) - {""}
         self._allowed = allowed
         self._of_kept = allowed if is_key_required else allowed - {"*"}
         self._is_key_required = is_key_required

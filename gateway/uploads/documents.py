@@ -42,7 +42,7 @@ from gateway.errors import (
     UnsupportedDocument,
     UnsupportedEncoding,
 )
-from gateway.http.bodies import READ_BYTES, Incoming, limit
+from gateway.http.bodies import PLAIN_NAMES, READ_BYTES, Incoming, limit
 from gateway.http.request import Call, Fields, GatewayRequest
 from gateway.schemas import DocumentRequest
 from gateway.settings import Settings
@@ -156,7 +156,7 @@ class Documents:
         run_beside(self._storage.delete, document)
 
     def _read_form(self, request: GatewayRequest, call: Call) -> Iterator[FormPart]:
-        if request.headers.get("Content-Encoding", "") not in ("", "identity"):
+        if request.headers.get("Content-Encoding", "").lower() not in PLAIN_NAMES:
             raise UnsupportedEncoding("Expected an uncompressed form.", "identity")
         content_type = request.content_type or ""
         if request.mimetype != "multipart/form-data":

@@ -34,7 +34,7 @@ from gateway.errors import (
     UnsupportedEncoding,
     UnsupportedImage,
 )
-from gateway.http.bodies import Incoming, limit
+from gateway.http.bodies import PLAIN_NAMES, Incoming, limit
 from gateway.http.request import Call, GatewayRequest
 from gateway.metrics import Telemetry
 from gateway.schemas import Schema, validate
@@ -90,7 +90,7 @@ class ImageService:
         also of a second image if only one is allowed, and Overloaded at once if not even the
         first row could be answered in time."""
         task, parameters = request.operation.task, request.operation.query or Schema
-        if request.headers.get("Content-Encoding", "") not in ("", "identity"):
+        if request.headers.get("Content-Encoding", "").lower() not in PLAIN_NAMES:
             raise UnsupportedEncoding("Expected images as they are.", "identity")
         if task not in self.catalog.tasks:
             raise TaskNotServed(task)

@@ -113,7 +113,7 @@ def test_programs_are_told_nothing_of_origins(client):
 
 
 def test_only_pages_that_are_named_may_ask(make_client):
-    client = make_client(cors_origins="https://a.org, http://b:81")
+    client = make_client(cors_origins="https://A.org, http://b:81")
     for origin, is_named in {"https://a.org": 1, "http://b:81": 1, PAGE: 0}.items():
         response = client.get("/languages", headers={"Origin": origin})
         assert response.headers.get(ALLOWED) == (origin if is_named else None)
