@@ -396,11 +396,13 @@ def find_settings(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def apply_settings(settings: Mapping[str, str]) -> None:
-    """Set these settings, and no others, for this process and its children. The number of
-    gateway processes has its default if it is empty."""
+    """Set only these settings for this process and its children. Raises StackError."""
     for name in list(os.environ):
         if find_settings({name: ""}):
             del os.environ[name]
     os.environ.update(settings)
-    if not settings.get("WEB_CONCURRENCY"):
+    workers = settings.get("WEB_CONCURRENCY")
+    if not workers:  # the default
         os.environ.pop("WEB_CONCURRENCY", None)
+    elif not workers.isdecimal():
+        raise StackError(f"WEB_CONCURRENCY: expected a whole number, found {workers!r}")
