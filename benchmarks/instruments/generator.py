@@ -114,8 +114,8 @@ def ask_again(
     return Generator(target, manner).run([0.0] * clients, find_next)
 
 
-#: Linux's SO_TIMESTAMPNS, for which Python has no name. It adds to each read the arrival time
-#: of the last bytes, by the wall clock.
+#: Linux's SO_TIMESTAMPNS, for which Python has no name. Each read then comes with the time at
+#: which its last bytes arrived, by the wall clock.
 _OPTION = 35
 _STAMP = struct.Struct("@qq")
 _SPACE = socket.CMSG_SPACE(_STAMP.size)

@@ -60,8 +60,7 @@ class _Field:
 
 @dataclass
 class _Entry:
-    """The fields of an entry by keyword, the last of which are its translations, and the lines
-    of its flags."""
+    """An entry: its fields by keyword, ending with its translations, and its lines of flags."""
 
     fields: dict[str, _Field] = field(default_factory=dict)
     translations: list[_Field] = field(default_factory=list)

@@ -166,8 +166,8 @@ def _check_start(file: BinaryIO) -> None:
 
 
 def _check_directory(file: BinaryIO) -> None:
-    """Bound the list of members before zipfile reads all of it. Refuses a zip64 list, for files
-    of more than 4 GB, whose size is elsewhere."""
+    """Bound the list of members before zipfile reads all of it. Refuses the zip64 list of a
+    file over 4 GB, whose size stands elsewhere."""
     size = file.seek(0, os.SEEK_END)
     # The longest comment, the end record of the list, and the locator of a zip64 list.
     file.seek(max(0, size - (1 << 16) - 22 - 20))
