@@ -112,15 +112,19 @@ bench: .venv/ready-dev up  ## measure the figures of docs/performance.md in less
 	@! test -e $(FAILED) || { echo 'Not all could be measured; the errors are above.'; exit 1; }
 
 PIP_INSTALL = $(BIN)/pip install -qq --no-user --disable-pip-version-check --no-compile --constraint constraints.txt
+# pip refuses a file with another hash. PyTorch and CUDA's libraries have none, because each index
+# has its own builds.
+HASHES = --no-require-hashes --constraint hashes.txt
 # pip would compile files one by one, including every test and model architecture. Files for a
 # newer Python fail to compile.
 COMPILE = $(BIN)/python -m compileall -qq -j 0 -x '/(tests?|transformers/models)/' .venv/lib || true
-install = $(PIP_INSTALL) --no-build-isolation --editable '.$(1)' && { $(COMPILE); }
+install = $(PIP_INSTALL) $(HASHES) --no-build-isolation --editable '.$(1)' && { $(COMPILE); }
 
 .venv/ready: pyproject.toml constraints.txt
 	@echo 'Installing the pinned Python packages into .venv …'
 	@$(PYTHON) -m venv .venv
-	@$(PIP_INSTALL) --upgrade pip setuptools
+	@sed -n '/^pip==/,/[^\\]$$/p' hashes.txt | $(PIP_INSTALL) --requirement /dev/stdin
+	@$(PIP_INSTALL) $(HASHES) --upgrade setuptools
 	@$(call install,[stack])
 	@touch $@
 
@@ -129,3 +133,9 @@ install = $(PIP_INSTALL) --no-build-isolation --editable '.$(1)' && { $(COMPILE)
 	@echo 'Adding the Python packages for "$*" to .venv …'
 	@$(call install,[$*])
 	@touch $@
+
+# The packages of an index have new hashes if their versions change.
+hashes.txt: constraints.txt
+	@echo 'Asking the package index for the hashes of `constraints.txt` …'
+	@$(PIP_INSTALL) uv
+	@$(BIN)/uv pip compile --quiet --no-deps --no-header --no-annotate --universal --python-version 3.11 --generate-hashes --no-emit-package torch --output-file $@ constraints.txt

@@ -2,12 +2,14 @@
 it (checked by a dry run), and a program without it prints the command that installs it.
 """
 
+import hashlib
 import itertools
 import os
 import re
 import subprocess
 import sys
 import tomllib
+import zipfile
 from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import packages_distributions
@@ -88,6 +90,44 @@ def list_commands(folder: Path, given: str) -> str:
     place = ("--directory", str(folder), "--file", str(ROOT / "Makefile"))
     arguments = ["--dry-run", "--always-make", *given.split()]
     return run("make", *place, *arguments, env={"PATH": os.environ["PATH"]})
+
+
+def test_every_pinned_package_but_pytorch_has_hashes():
+    pinned = (ROOT / "constraints.txt").read_text("utf-8")
+    pinned = pinned.replace("_", "-").replace("zope.", "zope-")
+    text = (ROOT / "hashes.txt").read_text("utf-8")
+    hashed = set(re.findall(r"^(\S+) \\\n    --hash=", text, re.MULTILINE))
+    (torch,) = set(pinned.split()) ^ hashed
+    assert torch.startswith("torch==")
+
+
+@pytest.mark.parametrize("is_other", [False, True], ids=["the same", "another"])
+def test_make_installs_a_package_only_with_its_hash(tmp_path, is_other):
+    with zipfile.ZipFile(tmp_path / "small-1-py3-none-any.whl", "w") as wheel:
+        for name, text in (
+            ("METADATA", "Metadata-Version: 2.1\nName: small\nVersion: 1\n"),
+            ("WHEEL", "Wheel-Version: 1.0\n"),
+            ("RECORD", ""),
+        ):
+            wheel.writestr(f"small-1.dist-info/{name}", text)
+    digest = hashlib.sha256(Path(wheel.filename or "").read_bytes() + b"x" * is_other)
+    project = "[project]\nname='a'\nversion='1'\noptional-dependencies={x=['small']}"
+    (tmp_path / "pyproject.toml").write_text(project)
+    (tmp_path / "constraints.txt").write_text("small==1")
+    line = f"small==1 --hash=sha256:{digest.hexdigest()}"
+    (tmp_path / "hashes.txt").write_text(line)
+    (tmp_path / ".venv").mkdir()
+    (tmp_path / ".venv/ready").touch()
+    asked = ("make", "-C", tmp_path, "-f", ROOT / "Makefile", ".venv/ready-x")
+    options = {"PIP_DRY_RUN": "1", "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(tmp_path)}
+    done = subprocess.run(
+        [*asked, f"BIN={sys.prefix}/bin", "COMPILE=true"],
+        env=os.environ | options,
+        capture_output=True,
+        text=True,
+    )
+    assert ("DO NOT MATCH THE HASHES" in done.stderr) is is_other, done.stderr
+    assert (done.returncode != 0) is is_other
 
 
 @pytest.mark.parametrize(
