@@ -78,14 +78,14 @@ def segment(
     spans = _Whole(whole)
     start, is_lead = 0, False
     for cut, begins_lead in _find_cuts(text, language):
-        if cut > start and not spans.divides(cut):
-            if is_lead:
-                yield Part(start, cut)
-            else:
-                yield from _cut(text, (start, cut), MAX_CHARACTERS, spans)
-            start, is_lead = cut, begins_lead
-        elif cut == start:
-            is_lead = begins_lead
+        if spans.divides(cut):
+            is_lead = False  # what looks like a bullet belongs to the span
+            continue
+        if is_lead:
+            yield Part(start, cut)
+        else:
+            yield from _cut(text, (start, cut), MAX_CHARACTERS, spans)
+        start, is_lead = cut, begins_lead
 
 
 def split(

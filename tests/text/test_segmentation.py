@@ -38,6 +38,10 @@ def test_no_cut_falls_inside_a_whole_span(text, ends):
         assert not any(span[0] < part.start < span[1] for part in parts)
 
 
+def test_a_span_that_begins_like_a_list_is_part_of_its_sentence():
+    assert [*segment("1. FC won.", "en", [(0, 5)])] == [Part(0, 10, is_sentence=True)]
+
+
 @pytest.mark.parametrize(
     ("language", "text", "expected"),
     [
