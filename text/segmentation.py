@@ -121,7 +121,7 @@ def _cut(
         if end - start > max_characters:
             stop, is_torn = _find_cut(text, start, start + max_characters, whole)
             stop = min(stop, end)
-        yield from _trim(text, start, stop, is_torn=was_torn or is_torn)
+        yield from _trim(text, start, stop, whole, is_torn=was_torn or is_torn)
         start, was_torn = stop, is_torn
 
 
@@ -172,13 +172,15 @@ def _continues(character: str) -> bool:
     return unicodedata.category(character) in ("Mn", "Mc", "Me", "Cf", "Sk")
 
 
-def _trim(text: str, start: int, end: int, *, is_torn: bool) -> list[Part]:
+def _trim(
+    text: str, start: int, end: int, whole: _Whole, *, is_torn: bool
+) -> list[Part]:
     """Separate a sentence from the white space around it. Text without a letter is no sentence:
     models turn numbers such as `+1 (555) 123-4567` into words."""
     found = text[start:end]
     if not _LETTER.search(found):
         return [Part(start, end)] if found else []
     first = start + len(found) - len(found.lstrip())
-    last = start + len(found.rstrip())
+    last = whole.end_at(start + len(found.rstrip()))
     parts = (Part(start, first), Part(first, last, True, is_torn), Part(last, end))
     return [part for part in parts if part.start < part.end]

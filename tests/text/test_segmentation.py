@@ -33,7 +33,7 @@ def test_the_parts_of_any_text_are_the_text(text, language, limit):
 @given(text=DOCUMENTS, ends=st.tuples(st.integers(0, 40), st.integers(1, 40)))
 def test_no_cut_falls_inside_a_whole_span(text, ends):
     span = (ends[0], min(len(text), ends[0] + ends[1]))
-    assume(text[slice(*span)] == text[slice(*span)].strip())
+    assume(text[slice(*span)] == text[slice(*span)].lstrip())
     for parts in (segment(text, "en", [span]), split(text, 5, [span])):
         assert not any(span[0] < part.start < span[1] for part in parts)
 
