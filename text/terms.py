@@ -6,10 +6,12 @@ terms of recent dictionaries: building them can take several seconds, and they n
 import re
 import unicodedata
 from array import array
+from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from operator import attrgetter
 from typing import NamedTuple, TypeVar
 
 import regex
@@ -221,17 +223,16 @@ def combine(
     protected: Iterable[Placeholder], terms: Iterable[Placeholder]
 ) -> list[Placeholder]:
     """Merge both in order. A term replaces parts inside it, but is dropped if it overlaps."""
+    kept, done = list(protected), 0
     chosen: list[Placeholder] = []
-    waiting = list(terms)[::-1]
-    for kept in protected:
-        while waiting and waiting[-1].end <= kept.start:
-            chosen.append(waiting.pop())
-        if waiting and waiting[-1].start <= kept.start and kept.end <= waiting[-1].end:
-            continue
-        while waiting and waiting[-1].start < kept.end:
-            waiting.pop()
-        chosen.append(kept)
-    return chosen + waiting[::-1]
+    for term in terms:
+        first = bisect_right(kept, term.start, done, key=attrgetter("end"))
+        after = bisect_left(kept, term.end, first, key=attrgetter("start"))
+        beside = kept[first:after]
+        if all(term.start <= each.start and each.end <= term.end for each in beside):
+            chosen += (*kept[done:first], term)
+            done = after
+    return chosen + kept[done:]
 
 
 def _take_breaks(items: Iterable[Item], pause: Callable[[], None]) -> Iterator[Item]:

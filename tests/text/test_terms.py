@@ -135,6 +135,9 @@ def test_what_overlaps_only_in_part_is_left_out():
     text = "server `a b`"
     terms = find_terms(text, [Terms([("server `a", "X")], "en", "de")])
     assert combine(find_protected(text), terms) == find_protected(text)
+    text = "pump A-100 {a} b}"
+    terms = find_terms(text, [Terms([("A-100 {a", "X")], "en", "de")])
+    assert [p.shown for p in combine(find_protected(text), terms)] == ["A-100", "{a}"]
 
 
 def test_making_terms_lets_others_run():
