@@ -401,7 +401,7 @@ class _RunScanner:
         job = self.job
         source = stretch.text
         text = source if job.splitting == "lines" else self.format.read(source)
-        placeholders = self._find_kept(text, stretch.kept)
+        placeholders = self._find_kept(text, stretch.kept, quoting)
         if job.tags:
             write = self.format.write
             shown = [p._replace(shown=write(p.shown)) for p in placeholders]
@@ -416,10 +416,15 @@ class _RunScanner:
         pieces = _cut(whole, parts, self.format)
         return _mark_capitals(pieces, whole, self.language)
 
-    def _find_kept(self, text: str, kept: Sequence[Placeholder]) -> list[Placeholder]:
+    def _find_kept(
+        self, text: str, kept: Sequence[Placeholder], quoting: Quoting | None
+    ) -> list[Placeholder]:
         """Find the parts to keep, in addition to the places that a message keeps."""
         blank = fill(text, kept, ["\n" * len(place.shown) for place in kept])
-        return merge_tags(kept, find_kept(blank, self.job.is_protected, self.terms))
+        found = find_kept(blank, self.job.is_protected, self.terms)
+        if quoting:
+            found = [p._replace(shown=quoting.quote(p.shown)) for p in found]
+        return merge_tags(kept, found)
 
     def _scan_message(
         self, message: IcuMessage, around: tuple[str, ...]

@@ -34,8 +34,8 @@ _QUOTED = r"(?s:.)(?:[^']++|'')*+(?:'|\Z)"
 _SIGN = re.compile(rf"[{{}}]|''|'(?=[{{}}<>]){_QUOTED}")
 _PLURAL_SIGN = re.compile(rf"[{{}}#]|''|'(?=[{{}}<>#]){_QUOTED}")
 _APOSTROPHE = "''"
-#: An apostrophe that would begin a quotation in a translation.
-_QUOTING = re.compile(r"'(?=['{}<>#]|\Z)")
+#: An apostrophe of a translation that would begin a quotation, or continue one of ours.
+_QUOTING = re.compile(r"'(?=['{}<>#]|\Z)|(?<=['{}#])'")
 _CATEGORIES = ("zero", "one", "two", "few", "many")
 
 
@@ -194,7 +194,7 @@ def list_categories(language: str, kind: str) -> list[str]:
 @dataclass(frozen=True)
 class Quoting:
     """The characters that a text of a message must quote: apostrophes, which the message may
-    double everywhere, and the `#` of a plural."""
+    double everywhere, braces, and the `#` of a plural."""
 
     is_doubled: bool
     is_plural: bool
@@ -205,7 +205,7 @@ class Quoting:
             text = text.replace("'", _APOSTROPHE)
         else:
             text = _QUOTING.sub(_APOSTROPHE, text)
-        return text.replace("#", "'#'") if self.is_plural else text
+        return re.sub("[{}#]+" if self.is_plural else "[{}]+", r"'\g<0>'", text)
 
 
 @dataclass

@@ -181,9 +181,15 @@ def test_an_apostrophe_of_the_translation_quotes_nothing(source, expected):
 def test_a_sign_of_the_translation_is_no_number():
     assert Quoting(False, True).quote("# 'a' '") == "'#' 'a' ''"
     assert Quoting(True, False).quote("# 'a'") == "# ''a''"
+    assert Quoting(False, True).quote("C#'s {0}") == "C'#'''s '{'0'}'"
     assert translate("{n, plural, other {a #}}", "xx", lambda text: f"{text} #1") == (
         "{n, plural, other {a # '#'1}}"
     )
+
+
+def test_what_is_kept_in_a_text_is_quoted_as_before():
+    source = "<a href=''x''>A</a> B {n, number}"
+    assert translate(source) == source
 
 
 def test_a_text_in_pieces_keeps_its_message():
