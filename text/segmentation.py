@@ -29,6 +29,8 @@ _BULLETS = "[・●○■□◆◇※]"
 _LEAD = regex.compile(rf"\s*+(?:(?:{_SIGNS}|\d{{1,3}}\.)\s++|{_BULLETS}\s*+)*+")
 _LEAD_WITH_ORDINALS = regex.compile(rf"\s*+(?:(?:{_SIGNS})\s++|{_BULLETS}\s*+)*+")
 _LINES = re.compile(r"[^\r\n]*+(?:[\r\n]++|$)")
+#: A sign inside a name or an address: `ASP.NET`, `a .PDF`, `{major}.{minor}`.
+_INSIDE = re.compile(r"\.(?=[A-Z]{2}|[{%])|(?<!\S)\.(?=\S)|\?(?=[{%])")
 _OPENING = "([{\"'«“„¿¡"
 _LETTER = re.compile(r"[^\W\d_]")
 #: The characters of a line passed to sentencex at a time, and how far its results are reliable.
@@ -138,7 +140,8 @@ def _find_ends(line: str, language: str) -> Iterator[int]:
             if end + len(sentence) > sure:
                 break
             end += len(sentence)
-            if not is_abbreviated(sentence, language):
+            is_inside = _INSIDE.match(window, end - 1)
+            if not (is_inside or is_abbreviated(sentence, language)):
                 yield start + end
         start += end or sure
 

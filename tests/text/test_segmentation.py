@@ -49,6 +49,8 @@ def test_a_span_that_begins_like_a_list_is_part_of_its_sentence():
         ("hi", "डॉ. शर्मा आए। नमस्ते।", ["डॉ. शर्मा आए।", "नमस्ते।"]),
         ("de", "3. Mai 2030", ["3. Mai 2030"]),
         ("zh", "你好。再见！", ["你好。", "再见！"]),
+        ("en", "Use ASP.NET or a .PDF.Yes", ["Use ASP.NET or a .PDF.", "Yes"]),
+        ("en", "In {a}.{b}?{c}. Yes", ["In {a}.{b}?{c}.", "Yes"]),
     ],
 )
 def test_sentences_end_where_a_reader_would_end_them(language, text, expected):
