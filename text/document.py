@@ -242,12 +242,13 @@ def _cut_parts(
         own = [p.moved(part.start) for p in _take_placeholders(rest, part.end)]
         found = whole.text[part.start : part.end]
         core = _find_core(found, own) if part.is_sentence else None
+        following = whole.text[part.end : part.end + 1]
         if core is None:
-            gap.append(_show(found, own, own_format))
+            gap.append(_show(found, own, own_format, following))
             continue
         yield spacing.find_separator("".join(gap), format.spacing)
         seen, inside = core
-        yield _show(found[: seen.start], own[: inside.start], own_format)
+        yield _show(found[: seen.start], own[: inside.start], own_format, found[seen])
         yield from edge
         inner = tuple(p.moved(seen.start) for p in own[inside])
         segment = Segment(
@@ -264,7 +265,7 @@ def _cut_parts(
             yield segment
         yield from edge
         after = [p.moved(seen.stop) for p in own[inside.stop :]]
-        yield _show(found[seen.stop :], after, own_format)
+        yield _show(found[seen.stop :], after, own_format, following)
         gap = []
     yield "".join(gap)
     if rest:
@@ -283,12 +284,22 @@ def _take_placeholders(rest: deque[Placeholder], end: int) -> Iterator[Placehold
         yield rest.popleft()
 
 
-def _show(text: str, placeholders: Sequence[Placeholder], format: TextFormat) -> str:
+def _show(
+    text: str, placeholders: Sequence[Placeholder], format: TextFormat, following: str
+) -> str:
+    """Return a text with its placeholders, and its lone signs in the target's form, but not
+    those that `following` text makes part of `{a}.{b}`."""
     if not (text or placeholders):
         return ""
+    form = format.spacing
+    if form is Spacing.DROP:
+        last = max((p.end for p in placeholders if p.end < len(text)), default=0)
+        if not following.strip():
+            text = text[:last] + spacing.rewrite(text[last:], form)
+        form = Spacing.KEEP
 
-    def write(text: str) -> str:
-        return format.write(spacing.rewrite(text, format.spacing))
+    def write(piece: str) -> str:
+        return format.write(spacing.rewrite(piece, form))
 
     return fill(text, placeholders, [p.shown for p in placeholders], write)
 

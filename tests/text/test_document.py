@@ -185,6 +185,7 @@ KNOWN |= {english: chinese for chinese, english in KNOWN.items()}
         ("Hello. 😀 Bye!", "你好。😀 再见！"),
         ("Hello. {x}! Bye!", "你好。 {x}！ 再见！"),
         ("Windows. Bye!", "Windows. 再见！"),
+        ("{a}.{b}! <b>3</b>.<i>5</i>", "{a}.{b}！ <b>3</b>.<i>5</i>"),
         ("Hello. https://a.b Bye!", "你好。https://a.b 再见！"),
     ],
 )
@@ -204,6 +205,10 @@ def test_a_sentence_in_pieces_gets_spaces_around_words_and_outside_of_tags():
     (segment,) = document.segments
     parts = take_apart(segment, document.format)
     assert identity(parts) == "我叫 <b>安娜</b> 和 {name}，住在 <i>这里</i>."
+    document = read("Version {a}.{b}!", "en", "zh")
+    assert (
+        identity(take_apart(document.segments[0], document.format))[-8:] == "{a}.{b}！"
+    )
 
 
 PIECES = ["你好。", "a b. ", "\n", " ", "\u3000", "😀", "{x}", "<b>", "</b>"]
