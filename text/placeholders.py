@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
+import sys
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from enum import Enum, auto
-from itertools import pairwise, repeat
 from typing import NamedTuple
 
 import regex
@@ -119,6 +119,9 @@ _ANY, _WITHOUT_DIGITS = _compile(), _compile(*_WITH_DIGITS)
 #: Signs that end a sentence or a bracket do not belong to an address.
 _AFTER_ADDRESS = ".,;:!?)]»”’'\"。，、！？"
 
+#: Tags that a sentence may have lost at its edges.
+_BEFORE = Placeholder(0, 0, "", Role.OPENING)
+_AFTER = Placeholder(sys.maxsize, sys.maxsize, "", Role.CLOSING)
 #: A longer number is not ours, and may be too long for `int`.
 _PLACEHOLDER = re.compile(r"\{(\d{1,9})\}")
 
@@ -197,18 +200,16 @@ def restore(
     pieces = _PLACEHOLDER.split(translated)
     if any("{" in piece or "}" in piece for piece in pieces[::2]):
         return None
-    if any(map(_is_emptied, pairwise(numbers), pieces[2:-1:2], repeat(placeholders))):
+    order = [_BEFORE, *(placeholders[number] for number in numbers), _AFTER]
+    if any(map(_is_emptied, order, order[1:], pieces[::2])):
         return None
     pieces[::2] = map(escape, pieces[::2])
     pieces[1::2] = (placeholders[int(number)].shown for number in pieces[1::2])
     return "".join(pieces)
 
 
-def _is_emptied(
-    numbers: tuple[int, int], between: str, placeholders: Sequence[Placeholder]
-) -> bool:
+def _is_emptied(first: Placeholder, second: Placeholder, between: str) -> bool:
     """Whether adjacent placeholders of a translation are an element that has lost its text."""
-    first, second = (placeholders[number] for number in numbers)
     is_pair = first.role is Role.OPENING and second.role is Role.CLOSING
     return is_pair and first.end < second.start and not between.strip()
 

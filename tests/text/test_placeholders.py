@@ -108,5 +108,8 @@ def test_tags_come_back_once_each_and_in_order(translated, expected):
     ]
     escape = lambda text: text.replace("&", "&amp;")  # noqa: E731
     assert restore(translated, tags, escape) == expected
+    outer = [tags[1], tags[0]._replace(start=2, end=2)]
+    assert restore("{0} und {1}a", outer, escape) is None
+    assert restore("a{0} und {1}", outer, escape) is None
     assert restore("{1} - {0}", find_protected("{a} {b}"), str) == "{b} - {a}"
     assert restore("{0}", [], str) == "{0}"
