@@ -203,7 +203,10 @@ def _read_end(body: str, language: str) -> Mark:
         return Mark.OTHER
     if end < len(body) and _is_mark(body[end - 1], language):
         return Mark.OTHER
-    is_bare = body[end - 1] in "}%" or unicodedata.category(body[end - 1])[0] != "P"
+    # A mark may be before an invisible sign, such as one that sets the direction.
+    is_bare = (
+        body[end - 1] in "}%" or unicodedata.category(body[end - 1])[0] not in "CP"
+    )
     return Mark.NONE if is_bare else Mark.OTHER
 
 

@@ -70,6 +70,7 @@ def test_what_the_text_says_at_its_end_the_translation_says(
         pytest.param("Hi", "en", "« Salut ! »", "fr", id="only there inside one"),
         pytest.param("Hi!", "en", "สวัสดี", "th", id="a language without marks"),
         pytest.param("สวัสดี", "th", "Hello.", "en", id="its sentences"),
+        pytest.param("שלום.\u200f", "he", "Hello.", "en", id="a mark of direction"),
         pytest.param("Hi!", "en", "", "fr", id="an empty translation"),
         pytest.param("...", "en", "Bon", "fr", id="only marks"),
         pytest.param("Bon", "fr", "...", "en", id="only marks in the answer"),
