@@ -59,6 +59,8 @@ _PRERELEASE = r"(?:-(?:alpha|beta|dev|pre|preview|rc|snapshot)(?:\.?\d++)?+)?+"
 _NUMBER = re.compile(
     r"(?:0?[1-9]|[12]\d|3[01])\.(?:0?[1-9]|1[0-2])\.(?:\d\d)?\d\d|\d{1,3}(?:\.\d{3})+"
 )
+#: A picture with its variation and skin tone, or the letters of a region's flag.
+_PICTURE = r"\p{Extended_Pictographic}[\uFE0E\uFE0F\p{EMod}\U000E0020-\U000E007F]*+"
 _WORD = r"\p{Latin}\p{Cyrillic}\p{Greek}\d_"
 #: If two kinds match at the same place, the first in this list wins. To keep the search
 #: linear, no repeat backtracks, and none runs past a place where its own kind can begin.
@@ -94,8 +96,7 @@ _KINDS = {
     "product": rf"[A-Z](?<![{_WORD}.,/&@#-].)(?=[A-Z]*+(?:[/-][A-Z]++)*+[/-]?\d)"
     rf"[A-Z\d]*+(?:[/-][A-Z\d]++)*+(?::\d{{4}})?+(?![{_WORD}]|[/-][{_WORD}])",
     "emoji": r"\p{RI}\p{RI}|[0-9#*]\uFE0F?\u20E3"
-    r"|\p{Extended_Pictographic}[\uFE0F\p{EMod}]*+"
-    r"(?:\u200D\p{Extended_Pictographic}[\uFE0F\p{EMod}]*+)*+",
+    rf"|{_PICTURE}(?:\u200D{_PICTURE})*+",
 }
 #: A letter inside a word, where only an address can begin: with `http`, `ftp` or `file`.
 _NO_START = rf"(?!(?<=[{_WORD}])(?![\dfh])[{_WORD}])"
