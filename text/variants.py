@@ -3,6 +3,7 @@ of Taiwan or Hong Kong, or to simplified characters, with OpenCC; Serbian to Lat
 """
 
 import re
+import unicodedata
 from functools import cache
 
 from opencc import OpenCC
@@ -44,7 +45,10 @@ def convert(text: str, variant: str) -> str:
         return "".join(_TO_LATIN.get(character, character) for character in raised)
     # Latin words among Cyrillic ones are names.
     if variant == "sr-Cyrl" and not _CYRILLIC_LETTER.search(text):
-        return _LATIN_WORD.sub(lambda match: _write_cyrillic(match[0]), text)
+        composed = unicodedata.normalize(
+            "NFC", text
+        )  # macOS writes č as two characters
+        return _LATIN_WORD.sub(lambda match: _write_cyrillic(match[0]), composed)
     return text
 
 

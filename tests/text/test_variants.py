@@ -17,6 +17,7 @@ from text.variants import convert
         ("Njegoš i ljubav, džep: {0}.", "sr-Cyrl", "Његош и љубав, џеп: {0}."),
         ("NJEGOŠ, Dž, LJ", "sr-Cyrl", "ЊЕГОШ, Џ, Љ"),
         ("Injekcija, NADŽIVETI", "sr-Cyrl", "Инјекција, НАДЖИВЕТИ"),
+        ("c\u030covek i z\u030cena", "sr-Cyrl", "човек и жена"),
         ("odžak, konj", "sr-Cyrl", "оџак, коњ"),
         ("Windows i Luj XIV", "sr-Cyrl", "Windows и Луј XIV"),
         ("iPhone је добар", "sr-Cyrl", "iPhone је добар"),
