@@ -137,6 +137,10 @@ def find_protected(text: str) -> list[Placeholder]:
         found = match[0]
         if match.lastgroup == "url":
             found = found.rstrip(_AFTER_ADDRESS)
+            if match[0][len(found) :][:1] == ")" and found.count("(") > found.count(
+                ")"
+            ):
+                found += ")"  # as in `https://a.b/C_(language)`
         elif match.lastgroup == "version" and _NUMBER.fullmatch(found):
             continue
         end = match.start() + len(found)

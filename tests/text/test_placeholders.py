@@ -20,7 +20,11 @@ from text.placeholders import (
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("See https://a.b/c?d=1&e=(2).", ["https://a.b/c?d=1&e=(2"]),
+        ("See https://a.b/c?d=1&e=(2).", ["https://a.b/c?d=1&e=(2)"]),
+        (
+            "(see https://a.b/c_(d)) or (https://a.b).",
+            ["https://a.b/c_(d)", "https://a.b"],
+        ),
         ("Hi {{ user.name }} and {name}", ["{{ user.name }}", "{name}"]),
         ("{0} of {1:d} ${total} {}", ["{0}", "{1:d}", "${total}", "{}"]),
         ("%s has %d of %1$s,", ["%s", "%d", "%1$s"]),
