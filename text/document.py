@@ -137,10 +137,10 @@ class Document:
                 shown.append(given[number])
                 number += 1
             else:
-                before = piece.before or given[number - 1]
-                after = piece.after or given[number]
-                kind = self.format.spacing
-                shown.append(spacing.separate(before, piece.text, after, kind))
+                form = self.format
+                before = piece.before or form.show(given[number - 1])
+                after = piece.after or form.show(given[number])
+                shown.append(spacing.separate(before, piece.text, after, form.spacing))
         return _insert(parts) if len(parts) > 1 else "".join(shown)
 
 

@@ -159,6 +159,7 @@ def test_a_separator_becomes_what_the_target_writes(
 
 #: The sentences of a model that copies all others.
 KNOWN = {"你好。": "Hello.", "我叫": "I am", "再见！": "Bye!"}
+KNOWN |= {"我是<b>安娜。</b>": "I am Anna."}
 KNOWN |= {english: chinese for chinese, english in KNOWN.items()}
 
 
@@ -185,6 +186,7 @@ KNOWN |= {english: chinese for chinese, english in KNOWN.items()}
         ("Hello. 😀 Bye!", "你好。😀 再见！"),
         ("Hello. {x}! Bye!", "你好。 {x}！ 再见！"),
         ("Windows. Bye!", "Windows. 再见！"),
+        ("I am <b>Anna.</b> Bye!", "我是<b>安娜。</b>再见！"),
         ("{a}.{b}! <b>3</b>.<i>5</i>", "{a}.{b}！ <b>3</b>.<i>5</i>"),
         ("Hello. https://a.b Bye!", "你好。https://a.b 再见！"),
     ],
