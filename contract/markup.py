@@ -36,8 +36,11 @@ _RAW = {
     name: re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE)
     for name in ("script", "style")
 }
-#: The ends of tags, comments, sections and instructions.
-_ENDS = (">", "-->", "]]>", "?>")
+#: Comments end in more ways in HTML.
+_COMMENT = re.compile(r"<!--(?:-?>|.*?--!?>)", re.DOTALL)
+_XML_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+#: The ends of tags, sections and instructions.
+_ENDS = (">", "]]>", "?>")
 #: A numeric character reference that is too long to be valid.
 _ENDLESS_NUMBER = re.compile(r"&#\d{100,}+;?")
 
@@ -92,9 +95,8 @@ class _Reader:
         """Return the token that begins with the `<` at `start`."""
         source = self._source
         if source.startswith("<!--", start):
-            # `<!-->` is a complete comment in HTML.
-            after = start + (4 if self._is_xml else 2)
-            return Token(source[start : self._find_end("-->", after)])
+            comment = (_XML_COMMENT if self._is_xml else _COMMENT).match(source, start)
+            return Token(comment[0] if comment else source[start:])
         if self._is_xml and source.startswith("<?", start):
             return Token(source[start : self._find_end("?>", start)])
         if start > self._last[">"]:

@@ -95,6 +95,7 @@ def test_characters_are_unescaped():
         ("<ul><li>a<li>b</ul>", ["a", "b"]),
         ("<div translate=no>never closed", []),
         ("<!-- comment -->x", ["x"]),
+        ("<!-- a --!>x<!-->y<!--->z<!--!> -->", ["x", "y", "z"]),
     ],
 )
 def test_text_is_told_from_markup(source, texts):
