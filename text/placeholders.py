@@ -66,7 +66,8 @@ _WORD = r"\p{Latin}\p{Cyrillic}\p{Greek}\d_"
 #: linear, no repeat backtracks, and none runs past a place where its own kind can begin.
 _KINDS = {
     "code": r"```.+?```|``[^`\n]++``|`[^`\n]++`",
-    "url": rf"(?:(?:https?|ftps?|file)://|(?<![{_WORD}.@/-])www\.){_URL_CHARACTER}++",
+    "url": rf"(?:(?i:https?|ftps?|file)://|(?<![{_WORD}.@/-])(?i:www)\.)"
+    rf"{_URL_CHARACTER}++",
     "email": rf"(?<![{_WORD}.+%-])[{_WORD}.+%-]++@[{_WORD}-]++(?:\.[{_WORD}-]++)++",
     "braces": r"\{\{(?:[^{}]|\{(?!\{)|\}(?!\}))++\}\}|[$%#]\{[^{}\n]++\}"
     r"|\{[\w.!$\[\]]*+:[^\s{}]++\}|\{[\w.:#!$\[\] ,-]*+\}",
@@ -99,7 +100,7 @@ _KINDS = {
     rf"|{_PICTURE}(?:\u200D{_PICTURE})*+",
 }
 #: A letter inside a word, where only an address can begin: with `http`, `ftp` or `file`.
-_NO_START = rf"(?!(?<=[{_WORD}])(?![\dfh])[{_WORD}])"
+_NO_START = rf"(?!(?<=[{_WORD}])(?![\dfhFH])[{_WORD}])"
 _LOOSE = ("url", "email", "shortcode", "emoji")
 _WITH_DIGITS = ("quantity", "version", "number", "standard", "product")
 
@@ -113,7 +114,7 @@ def _compile(*left_out: str) -> regex.Pattern[str]:
 #: One or more characters of every kind: most sentences have none of them, and searching for all
 #: kinds is thirty times as slow.
 _TRACE = re.compile(
-    r"[\d`@{%:<©®\u2000-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0010ffff]|www\.|\$t\("
+    r"[\d`@{%:<©®\u2000-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0010ffff]|[wW]{3}\.|\$t\("
 )
 _DIGIT = re.compile(r"\d")
 _ANY, _WITHOUT_DIGITS = _compile(), _compile(*_WITH_DIGITS)

@@ -25,6 +25,10 @@ from text.placeholders import (
             "(see https://a.b/c_(d)) or (https://a.b).",
             ["https://a.b/c_(d)", "https://a.b"],
         ),
+        (
+            "Https://a.b WWW.C.D or xHTTP://e.f",
+            ["Https://a.b", "WWW.C.D", "HTTP://e.f"],
+        ),
         ("Hi {{ user.name }} and {name}", ["{{ user.name }}", "{name}"]),
         ("{0} of {1:d} ${total} {}", ["{0}", "{1:d}", "${total}", "{}"]),
         ("%s has %d of %1$s,", ["%s", "%d", "%1$s"]),
