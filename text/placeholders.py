@@ -48,9 +48,11 @@ _UNITS = """
 """.split()
 #: Letters of languages that write no spaces or attach particles to words. They belong to an
 #: address only after a slash or a similar sign.
-_CJK = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}"
+_UNSPACED = (
+    r"\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
+)
 _URL_CHARACTER = (
-    rf"(?:[^\s<>\"'`{{}}|\\^、。，！？「」（）{_CJK}]|(?<=[/=_{_CJK}-])[{_CJK}]"
+    rf"(?:[^\s<>\"'`{{}}|\\^、。，！？「」（）{_UNSPACED}]|(?<=[/=_{_UNSPACED}-])[{_UNSPACED}]"
     r"|\{[\w.]++\})"
 )
 #: The ending of a version: `2.0.0-rc.1`.

@@ -77,7 +77,8 @@ def test_what_must_survive_is_found(text, expected):
     + [":smile:", "`a`", "5 km", "ACME-42", "v2.10.3"],
 )
 def test_letters_without_spaces_are_no_part_of_what_they_touch(kept):
-    for frame in ("私の名前は{}です。", "我叫{}。", "제 이름은 {}입니다.", "({})"):
+    frames = ("私の名前は{}です。", "我叫{}。", "제 이름은 {}입니다.", "ดูที่{}ได้", "({})")
+    for frame in frames:
         text = frame.replace("{}", kept)
         assert [p.shown for p in find_protected(text)] == [kept], text
 
