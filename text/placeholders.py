@@ -121,7 +121,7 @@ _TRACE = re.compile(
 _DIGIT = re.compile(r"\d")
 _ANY, _WITHOUT_DIGITS = _compile(), _compile(*_WITH_DIGITS)
 #: Signs that end a sentence or a bracket do not belong to an address.
-_AFTER_ADDRESS = ".,;:!?)]»”’'\"。，、！？"
+_AFTER_ADDRESS = ".,;:!?)]»”’'\"。，、！？；：》】।؟،؛۔។"
 
 #: Tags that a sentence may have lost at its edges.
 _BEFORE = Placeholder(0, 0, "", Role.OPENING)

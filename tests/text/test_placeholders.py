@@ -29,6 +29,7 @@ from text.placeholders import (
             "Https://a.b WWW.C.D or xHTTP://e.f",
             ["Https://a.b", "WWW.C.D", "HTTP://e.f"],
         ),
+        ("देखें https://a.b।", ["https://a.b"]),
         ("Hi {{ user.name }} and {name}", ["{{ user.name }}", "{name}"]),
         ("{0} of {1:d} ${total} {}", ["{0}", "{1:d}", "${total}", "{}"]),
         ("%s has %d of %1$s,", ["%s", "%d", "%1$s"]),
