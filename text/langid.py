@@ -10,6 +10,7 @@ import regex
 from py3langid.langid import MODEL_FILE, LanguageIdentifier  # type: ignore[import-untyped]
 
 from contract.languages import SCRIPTS, find_tag
+from text.placeholders import ADDRESS
 from text.spelling import load_spelling, split_words
 
 #: ISO 639's code for an unidentified language.
@@ -38,7 +39,6 @@ _ENOUGH = 2000
 _TEXT_CHARACTERS = 150
 #: The Japanese sign for a long vowel is a letter of no script.
 _LETTER = regex.compile(r"(?!\p{Script=Common})\p{L}")
-_ADDRESS = regex.compile(r"(?<!\S)\S(?:(?!://|@)\S)*+(?:://|@)\S++")
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Identifier:
     def rank(self, text: str, languages: Collection[str] = ()) -> list[Guess]:
         """List the languages that `text` may be in, likeliest first, limited to `languages` if
         given. There are none if it has no letters, or none of their scripts."""
-        text = _ADDRESS.sub(" ", text[:_ENOUGH]).strip()
+        text = ADDRESS.sub(" ", text[:_ENOUGH]).strip()
         letters = len(_LETTER.findall(text))
         candidates = self._languages.intersection(languages or self._languages)
         # Japanese text has Chinese letters too, but Chinese text has no kana.

@@ -29,6 +29,7 @@ def identifier(request: pytest.FixtureRequest) -> Identifier:
         ("ar", "أين أقرب محطة قطار؟"),
         ("de", "Hallo!"),
         ("ja", "東京タワー"),
+        ("zh", "请发邮件至support@example.com联系我们，谢谢。"),
         ("ja", "キー"),
         ("de", "DANKE"),
         ("it", "Buongiorno"),
