@@ -110,7 +110,7 @@ class TranslatedText:
 def identify(identifier: Identifier, text: str, wanted: TranslationRequest) -> Guess:
     """Identify the language of a text, ignoring its tags and arguments."""
     if wanted.tags:
-        text = markup_runs.strip(text[:_LOOKED_AT])
+        text = markup_runs.strip(text[:_LOOKED_AT], wanted.tags)
     return identifier.identify(messages.strip(text), wanted.languages)
 
 

@@ -17,8 +17,6 @@ from text.messages import TRACE
 from text.options import Tags
 from text.placeholders import Placeholder, Role
 
-#: A tag, simplified for a quick look at a text: `>` in quoted values also ends it.
-_PLAIN_TAG = re.compile(r"<[^\s\d<>=][^<>]*+>")
 #: A reference to a character, or to an entity that the document defines.
 _REFERENCE = re.compile(r"&(?:#\d{1,7}|#x[\da-fA-F]{1,6}|[^\W\d][\w.:-]{0,100}+);")
 #: The only entities that every XML document has.
@@ -83,9 +81,10 @@ def _list_pieces(source: str, tags: Tags) -> Iterator[_Piece]:
         yield (raw, role, False) if index in inline else (raw, None, True)
 
 
-def strip(source: str) -> str:
-    """Return the text of HTML roughly without its tags, for the start of a long document."""
-    return unescape(_PLAIN_TAG.sub(" ", source))
+def strip(source: str, tags: Tags) -> str:
+    """Return the text of HTML or XML without its tags, scripts and styles."""
+    tokens = scan(source, is_xml=tags.is_xml)
+    return unescape("".join(token.raw if token.is_text else " " for token in tokens))
 
 
 def escape_html(text: str) -> str:
