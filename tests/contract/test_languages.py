@@ -38,6 +38,8 @@ TAGS = [
     ("ks_deva_IN", "ks-Deva", "ks-Deva"),
     ("pt-br", "pt", "pt"),
     ("eng", "en", "en"),
+    ("ger", "de", "de"),
+    ("CHI-TW", "zh-Hant", "zh"),
     (" en\n", "en", "en"),
     ("iw", "he", "he"),
     ("en-TW", "en", "en"),
