@@ -15,7 +15,6 @@ MOST_TERM_BYTES = 1024
 #: Characters that neither may contain.
 CONTROLS = re.compile("[\0-\x1f\x7f-\x9f\u2028\u2029]")
 _SURROGATES = re.compile("[\ud800-\udfff]")
-_LINE_ENDS = re.compile(r"\r\n|\n|\r")
 #: The columns of CSV: the two terms, and optionally the two languages.
 _TERMS, _TERMS_AND_LANGUAGES = 2, 4
 
@@ -70,8 +69,8 @@ def read_stored(content: bytes) -> Iterator[Entry]:
 
 def _split_lines(text: str) -> Iterator[Placed]:
     start = index = 0
-    for row, line in enumerate(_LINE_ENDS.split(text), 1):
-        place, start = Place(index, start, row), start + len(line) + 1
+    for row, line in enumerate(io.StringIO(text, newline=""), 1):
+        place, start = Place(index, start, row), start + len(line)
         if not line.strip():
             continue
         index += 1

@@ -60,6 +60,7 @@ ONE = "the index 1 (starting at position 4)"
             f"Key with {ONE} duplicates key with the index 0 (starting at position 0)",
         ),
         ("a\tb\n\nc\td\r\na\te", "“a” in lines 1 and 4"),
+        ("a\tb\r\nc", "the index 1 (starting at position 5) misses"),
     ],
 )
 def test_what_is_wrong_with_tsv_is_said_with_its_place(text, fault):
