@@ -165,7 +165,7 @@ def is_folder(name: str) -> bool:
 
 def name_journal(output: Path) -> Path:
     """Return the path of the journal of a run that writes this file or folder."""
-    return Path(f"{output}.part")
+    return Path(f"{output.parent / durable.shorten(output.name)}.part")
 
 
 def _check_file(sources: Sequence[Source], output: Path) -> Path:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from errno import EINVAL, ETIMEDOUT
+from hashlib import sha256
 from pathlib import Path
 from typing import IO, Any, BinaryIO, Protocol
 
@@ -15,6 +16,8 @@ from typing import IO, Any, BinaryIO, Protocol
 _SYNC_EVERY_S = 1.0
 #: How long a writer waits for another writer of the same file, and between two attempts.
 _WAIT_S, _LOOK_S = 60.0, 0.01
+#: The most bytes of a name to which `.` and `.draft` can be added.
+_LONGEST_NAME = 248
 
 
 class Transaction(Protocol):
@@ -43,6 +46,12 @@ def rename(source: Path, target: Path) -> None:
     sync(target.parent)
 
 
+def shorten(name: str) -> str:
+    """Return a file's name or, if that leaves no room for an ending, its hash."""
+    given = os.fsencode(name)
+    return name if len(given) <= _LONGEST_NAME else sha256(given).hexdigest()
+
+
 @contextmanager
 def create(
     path: Path, *, mode: int = 0o666, is_synced: bool = True
@@ -50,7 +59,7 @@ def create(
     """Create an empty file that replaces `path` when the block ends, or is deleted if the
     block raises. Other writers of `path` wait up to a minute. Unless `is_synced`, power loss
     may leave a torn file. Raises OSError."""
-    draft = path.with_name(f".{path.name}.draft")
+    draft = path.with_name(f".{shorten(path.name)}.draft")
     # A killed writer leaves the draft unlocked, and the next writer reuses it.
     with _lock(draft, mode) as file:
         file.truncate()

@@ -161,11 +161,12 @@ def test_a_stack_that_takes_no_documents_ends_it(stack, server, folder, status):
         run(make_job(server, ["in"], "out"))
 
 
-def test_an_empty_document_and_a_strange_name_are_uploaded(stack, server, folder):
-    path = Path('in/größe "1" 你\udce9.txt')
+def test_an_empty_document_and_a_strange_long_name_are_uploaded(stack, server, folder):
+    path = Path(f'in/größe "1" 你\udce9{"x" * 232}.txt')
     path.touch()
-    run(make_job(server, [str(path)], "out/"))
+    target = path.with_name(f"{path.stem}.de.txt")  # of 255 bytes
+    run(make_job(server, [str(path)], str(target)))
     (document,) = stack.documents
     assert document.content == b""
-    assert document.name == "größe %221%22 你?.txt"
-    assert Path("out", 'größe "1" 你\udce9.de.txt').read_bytes() == MARK
+    assert document.name == f"größe %221%22 你?{'x' * 232}.txt"
+    assert target.read_bytes() == MARK

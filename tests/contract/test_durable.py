@@ -11,9 +11,9 @@ import pytest
 from contract import durable
 
 
-@pytest.fixture
-def target(tmp_path: Path) -> Path:
-    return tmp_path / "state.json"
+@pytest.fixture(params=["state.json", "ü" * 127 + "x"], ids=["short", "longest"])
+def target(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    return tmp_path / str(request.param)
 
 
 def list_names(folder: Path) -> list[str]:
