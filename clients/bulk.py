@@ -103,7 +103,8 @@ class Journal:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._log = durable.AppendLog(path)
             try:
-                if not durable.try_lock(self._log.fileno()):
+                is_ours = durable.try_lock(self._log.fileno())
+                if not (is_ours and durable.is_at(path, self._log)):
                     raise OutputError(f"{path}: another run is writing it")
                 self._recover(json.loads(json.dumps(origin)), is_restart)
             except BaseException:
@@ -271,9 +272,11 @@ class FileJob(ABC):
 def run_job(job: FileJob, report: Report) -> Remarks:
     """Do the missing work, write all files and remove the journal. Returns a remark for each
     broken file and each loss. Raises ClientError, in which case the journal remains."""
-    existing = next(filter(Path.exists, job.plan.files), None)
-    if existing and not job.is_overwrite and not job.plan.journal.exists():
-        raise OutputError(f"{existing} already exists: --overwrite replaces it")
+    for file in job.plan.files:
+        with explain_disk(file):
+            is_there = file.exists()
+        if is_there and not job.is_overwrite and not job.plan.journal.exists():
+            raise OutputError(f"{file} already exists: --overwrite replaces it")
     job.check()
     files = [
         [source.name, source.size_bytes, source.modified_ns] for source in job.sources

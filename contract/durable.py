@@ -194,7 +194,7 @@ def _lock(draft: Path, mode: int) -> BinaryIO:
     raise TimeoutError(ETIMEDOUT, "another program still writes the file", str(draft))
 
 
-def is_at(path: Path, file: IO[Any]) -> bool:
+def is_at(path: Path, file: IO[Any] | AppendLog) -> bool:
     """Whether an open file still has this name. A locked one may have lost it."""
     try:
         return os.path.samestat(path.stat(), os.fstat(file.fileno()))

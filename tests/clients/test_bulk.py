@@ -21,6 +21,7 @@ from clients.errors import OutputError
 from clients.files import VIDEOS, find_sources
 from clients.frames import Every, Prebatch, VideoOptions
 from clients.server import ApiClient
+from contract import durable
 from tests.clients.conftest import Stop, check_stops, read_files, run
 from tests.clients.drawing import write_numbers
 
@@ -149,3 +150,17 @@ def test_two_runs_do_not_write_the_same_journal(path):
         open_journal(path)
     with open_journal(path) as journal:
         assert journal.done == Done()
+
+
+def test_a_journal_that_another_run_has_just_removed_is_not_written(path, monkeypatch):
+    first, lock = open_journal(path), durable.try_lock
+
+    def lock_late(descriptor: int) -> bool:
+        with first:
+            first.remove()
+        return lock(descriptor)
+
+    monkeypatch.setattr(durable, "try_lock", lock_late)
+    with pytest.raises(OutputError, match="another run is writing it"):
+        open_journal(path)
+    assert not path.exists()
