@@ -203,7 +203,7 @@ class DocumentBudget:
     def reserve(self, mark: Sequence[str], size: int, limits: DocumentLimits) -> None:
         """Reserve space for an upload of `size` bytes. Raises NoRoom and OSError; `settle` then
         releases the space."""
-        self._sizes.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._sizes.mkdir(mode=0o700, exist_ok=True)
         self.set(mark, size)
         free = shutil.disk_usage(self._folder).free
         if free - _COPIES * size < limits.reserve_bytes:
@@ -376,6 +376,7 @@ class DocumentStorage:
     ) -> Reservation:
         """Reserve a place for at most `size` bytes. Raises LimitReached and OSError."""
         job = UnfinishedDocument(owner, caller, secrets.token_hex(16))
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._mark(job)
         try:
             jobs = self.list_jobs()
@@ -434,7 +435,7 @@ class DocumentStorage:
 
     def _mark(self, job: UnfinishedDocument) -> None:
         mark = self._find_mark(job)
-        mark.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        mark.parent.mkdir(mode=0o700, exist_ok=True)
         mark.touch()
 
     def delete(self, document: DocumentFolder) -> None:

@@ -54,6 +54,7 @@ def test_names_are_those_of_files(given, name):
 )
 def test_waiting_documents_are_bounded(storage, limits, is_own):
     places = [storage.reserve(NOBODY, "somebody", limits) for _ in range(3)]
+    assert storage.folder.stat().st_mode & 0o777 == 0o700
     with pytest.raises(TooManyWaiting) as caught:
         storage.reserve(NOBODY, "somebody", limits)
     assert (caught.value.limit, caught.value.is_own) == (3, is_own)
