@@ -178,9 +178,10 @@ def _list_names(folder: Path) -> list[str]:
 
 
 def _read_age(path: Path, now: float) -> float:
-    """Return the seconds since a path was changed or moved, 0 if it is gone. Raises OSError."""
+    """Return the seconds since a path or a file in it was changed or moved, 0 if one is gone.
+    Raises OSError."""
     try:
-        return now - path.stat().st_ctime
+        return now - max(each.stat().st_ctime for each in (path, *path.glob("*")))
     except FileNotFoundError:
         return 0.0
 
@@ -485,7 +486,9 @@ class DocumentStorage:
                 path.unlink()
         for job in self.list_jobs():
             with self._guard(mark := self._find_mark(job)):
-                if _read_age(mark, now) > _UPLOAD_S and not self.is_complete(job):
+                is_old = _read_age(mark, now) > _UPLOAD_S
+                is_arriving = is_old and (self.folder / "incoming" / job.id).exists()
+                if is_old and not (is_arriving or self.is_complete(job)):
                     self.finish(job)
 
     def walk(self, now: float) -> Iterator[str | None]:

@@ -13,6 +13,7 @@ import pytest
 from contract import durable
 from contract.documents import find_documents, read_secret
 from documents.storage import (
+    _KEPT_S,
     NOBODY,
     DocumentLimits,
     DocumentStorage,
@@ -25,6 +26,7 @@ from documents.storage import (
     read_page,
 )
 from tests.documents.conftest import list_orders
+from tests.e2e.real_stack import wait_until
 
 KEY = "0123456789ab"
 DAY_S = 86_400
@@ -204,6 +206,20 @@ def test_a_document_that_nobody_can_read_is_put_aside_once(add, storage, caplog,
     assert len(caplog.records) == 1
     storage.sweep(time.time() + 8 * DAY_S)
     assert list((storage.folder / "aside").iterdir()) == []
+
+
+def test_an_upload_that_takes_hours_is_abandoned_once_it_stands_still(
+    storage, monkeypatch
+):
+    monkeypatch.setattr("documents.storage._UPLOAD_S", -1.0)
+    place = storage.reserve(KEY, KEY, DocumentLimits(9, 9))
+    begun_at = os.stat(place.path.parent).st_ctime
+    wait_until(lambda: place.path.write_bytes(b"more") and time.time() > begun_at + 0.1)
+    monkeypatch.setitem(_KEPT_S, "incoming", 0.1)
+    storage.sweep(begun_at + 0.11)
+    assert (place.path.exists(), len(storage.list_jobs())) == (True, 1)
+    storage.sweep(time.time() + 1)
+    assert (place.path.exists(), storage.list_jobs()) == (False, [])
 
 
 def test_strangers_among_documents_harm_nobody(add, storage):
