@@ -53,6 +53,8 @@ _COPIES = 2
 #: Seconds after which an entry without a document counts as left by a killed program.
 _STRAY_S = 3600.0
 _LONGEST_NAME = 200
+#: The last second that `write_time` can write: documents may be kept longer.
+_LAST_TIME = 253_402_300_799
 #: The maximum number of pending webhooks, per caller and in total.
 _WEBHOOKS_OF_ONE, _WEBHOOKS = 1_000, 10_000
 _WEBHOOK = "webhook.json"
@@ -537,7 +539,7 @@ def describe(order: Order, state: State) -> dict[str, Any]:
         "texts_done": state.texts_done,
         "characters": state.characters,
         "created_at": write_time(round(order.created_at)),
-        "expires_at": write_time(round(expires_at)) if expires_at else None,
+        "expires_at": expires_at and write_time(round(min(expires_at, _LAST_TIME))),
         "error": dict(state.error) if state.error else None,
     }
     return status | ({"warnings": [*state.warnings]} if state.warnings else {})

@@ -19,7 +19,7 @@ from tests.programs import make_certificate
 from tests.webhook_receiver import SECRET, WebhookReceiver
 
 LOCAL = "127.0.0.0/8"
-END = State(status="done", texts=1, texts_done=1, expires_at=2e9)
+END = State(status="done", texts=1, texts_done=1, expires_at=1e12)
 #: The log's reason for a failed attempt, by the behaviour of the server.
 FAULTS = {
     "fail": "500",
