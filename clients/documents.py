@@ -3,12 +3,14 @@ the translation and deletes both there.
 """
 
 import os
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from mmap import ACCESS_READ, mmap
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from queue import Empty, SimpleQueue
+from tempfile import TemporaryFile
 from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -223,11 +225,13 @@ class DocumentJob(bulk.FileJob):
 
 def _list_parts(path: Path) -> Iterator[memoryview]:
     try:
-        with path.open("rb") as file:
+        # Another program may shorten the file, and then the system kills readers of its map.
+        with path.open("rb") as file, TemporaryFile() as copy:
+            shutil.copyfileobj(file, copy)
+            size = copy.seek(0, os.SEEK_END)
             # An empty file cannot be mapped.
-            size = os.fstat(file.fileno()).st_size
             content = memoryview(
-                mmap(file.fileno(), 0, access=ACCESS_READ) if size else b""
+                mmap(copy.fileno(), 0, access=ACCESS_READ) if size else b""
             )
     except OSError as error:
         raise InputError(error.strerror or str(error)) from error

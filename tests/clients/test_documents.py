@@ -1,5 +1,6 @@
 """Documents that a stack translates, that a repeated job fetches, and that the stack loses."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -152,6 +153,21 @@ def test_a_source_that_is_gone_is_told(server, folder):
     outcome, _ = run(job)
     assert outcome.errors == ["in/a.docx: No such file or directory"]
     assert list_files(folder / "out") == ["e.de.txt"]
+
+
+def test_a_source_that_is_cut_off_meanwhile_is_sent_as_it_was(stack, server, folder):
+    source = Path("in/e.txt")
+    content = source.read_bytes()
+
+    class Refused(dict[str, int]):
+        def get(self, name: str, _: object = None) -> int | None:
+            os.truncate(source, 10)
+            return self.pop(name, None)
+
+    stack.refused = Refused({"e.txt": 503})
+    outcome, _ = run(make_job(server, [str(source)], "out/"))
+    assert outcome.errors == []
+    assert stack.documents[0].content == content
 
 
 @pytest.mark.parametrize("status", [401, 403, 404, 503])
