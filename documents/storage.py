@@ -231,7 +231,7 @@ class DocumentBudget:
         with suppress(OSError):
             if kept.exists():
                 self.set(mark, sum(map(_measure, os.scandir(kept))) // _COPIES)
-            else:
+            if not kept.exists():  # maybe since then
                 self._find(mark).unlink(missing_ok=True)
 
     def _add_up(self, caller: str) -> tuple[int, int]:

@@ -107,6 +107,21 @@ def test_a_document_counts_what_it_takes(storage):
     assert measure(storage) == 0
 
 
+def test_a_document_that_is_deleted_as_it_ends_counts_nothing(
+    add, storage, monkeypatch
+):
+    document = add("one", owner=KEY)
+    (job,) = storage.list_jobs()
+
+    def measure_late(_: os.DirEntry[str]) -> int:
+        storage.delete(document)
+        return 1
+
+    monkeypatch.setattr("documents.storage._measure", measure_late)
+    storage.finish(job)
+    assert list((storage.folder / "sizes").iterdir()) == []
+
+
 def test_what_a_killed_program_has_left_makes_room(storage):
     limits = DocumentLimits(9, 9, bytes_of_one=2 * MIB)
     lost = storage.reserve(KEY, KEY, limits, MIB)
