@@ -38,7 +38,10 @@ def tell(document: DocumentFolder, allowed: str) -> float:
     delay_s = min(_LONGEST_S, max(_SHORTEST_S, age_s)) * random.uniform(0.5, 1)
     body = json.dumps(describe(order, document.read_state()))
     try:
-        found: int | str = _post(webhook, order.id, body, allowed)
+        addresses = find_addresses(webhook.url, allowed)
+        # The system lists what it can reach first, such as IPv4 before IPv6.
+        address = addresses[0] if age_s < _SHORTEST_S else random.choice(addresses)
+        found: int | str = _post(webhook, order.id, body, address)
     except (OSError, ValueError, HTTPError, HTTPException) as error:
         found = type(error).__name__
     is_told = found in (*range(200, 300), HTTPStatus.GONE)
@@ -51,7 +54,7 @@ def tell(document: DocumentFolder, allowed: str) -> float:
     return 0.0
 
 
-def _post(webhook: Webhook, name: str, body: str, allowed: str) -> int:
+def _post(webhook: Webhook, name: str, body: str, address: str) -> int:
     """Return the status of the response."""
     parts, sent_at = urlsplit(webhook.url), str(int(time.time()))
     key = b64decode(webhook.secret.removeprefix("whsec_"))
@@ -63,10 +66,9 @@ def _post(webhook: Webhook, name: str, body: str, allowed: str) -> int:
         "webhook-timestamp": sent_at,
         "webhook-signature": f"v1,{b64encode(digest).decode()}",
     }
-    addresses = find_addresses(webhook.url, allowed)
     give_up_at = time.monotonic() + _ATTEMPT_S
     connection = HTTPSConnection(
-        random.choice(addresses),
+        address,
         parts.port or 443,
         timeout=_ATTEMPT_S / 2,  # once for connecting, once for TLS
         server_hostname=parts.hostname,

@@ -6,7 +6,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -146,6 +146,26 @@ def test_the_address_that_was_checked_is_asked_by_its_name(end, receiver, look_u
     assert look_up == ["hooks.test"]
     assert webhooks.tell(end(url), LOCAL) > 0
     assert len(receiver.notices) == 1
+
+
+def test_the_address_that_the_system_prefers_is_asked_first(end, monkeypatch):
+    places = [(2, 1, 6, "", (f"127.0.0.{number}", 0)) for number in range(1, 100)]
+    addresses = list[str]()
+
+    def connect(place: tuple[str, int], *_: object, **__: object) -> NoReturn:
+        addresses.append(place[0])
+        raise OSError
+
+    document = end("https://hooks.test")
+    with monkeypatch.context() as patch:
+        patch.setattr(socket, "getaddrinfo", lambda *_, **__: places)
+        patch.setattr("urllib3.util.connection.create_connection", connect)
+        webhooks.tell(document, LOCAL)
+        make_older(document, 6)
+        for _ in range(20):
+            webhooks.tell(document, LOCAL)
+    assert addresses[0] == "127.0.0.1"
+    assert len(set(addresses)) > 2
 
 
 @pytest.mark.parametrize(
