@@ -456,7 +456,7 @@ class DocumentStorage:
         with self._guard(path := self._find(*names)):
             aside = self.folder / "aside"
             aside.mkdir(mode=0o700, exist_ok=True)
-            durable.rename(path, aside / f"{secrets.token_hex(4)}-{path.name[:100]}")
+            durable.rename(path, aside / f"{secrets.token_hex(4)}-{path.name[:60]}")
             log.warning("%.8s… cannot be read: moved to aside/", path.name)
 
     @contextmanager

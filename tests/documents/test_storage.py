@@ -243,13 +243,14 @@ def test_strangers_among_documents_harm_nobody(add, storage):
     kept = storage.folder / "kept"
     (kept / "a file").touch()
     (kept / "lost+found").mkdir()
+    (kept / ("字" * 85)).mkdir()  # 255 bytes
     (kept / NOBODY / "a file").touch()
     (kept / NOBODY / "a folder").mkdir()
     for name in ("incoming", "trash", "unfinished"):
         (storage.folder / name).mkdir(exist_ok=True)
         (storage.folder / name / "a file").touch()
     (storage.folder / "unfinished" / "a~b~c").mkdir()
-    assert document.order.id in storage.walk(101.0)
+    assert document.order.id in [*storage.walk(101.0)]
     assert {path.name for path in kept.iterdir()} == {NOBODY}
     storage.sweep(time.time() + DAY_S)
     assert not any((storage.folder / "incoming").iterdir())
