@@ -98,7 +98,8 @@ class DocumentJob(bulk.FileJob):
 
     def run(self, report: bulk.Report, journal: bulk.Journal) -> None:
         self._remember(journal)
-        shares = dict.fromkeys(journal.done.ended, 1.0)
+        ends, files = journal.done.ended, self.plan.files
+        shares = {n: 1.0 for n in ends if ends[n].error or files[n].exists()}
         sizes = [source.size_bytes for source in self.sources]
         missing = {n for n in range(len(sizes)) if n not in shares}
         told: _Told = SimpleQueue()

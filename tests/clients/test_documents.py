@@ -123,6 +123,17 @@ def test_what_was_downloaded_but_not_deleted_is_deleted(stack, server, folder):
     assert stack.requests["DELETE"] == deleted + 2
 
 
+def test_a_translation_that_is_removed_between_runs_is_made_again(
+    stack, server, folder
+):
+    with ApiClient(stack.url, connections=5) as stopped, pytest.raises(Stop):
+        run(make_job(stopped, ["in"], "out", at_once=1), 2)
+    Path("out/a.de.docx").unlink()
+    outcome, events = run(make_job(server, ["in"], "out", at_once=1))
+    assert len(outcome.written) == len(list_files(folder / "out")) == 4
+    assert events[-1][1] == pytest.approx(1)
+
+
 def test_a_document_that_fails_is_told_and_stops_no_other(stack, server, folder):
     stack.refused = {"a.docx": 415, "e.txt": 413}
     stack.failing = {"c.srt": "it is damaged"}
