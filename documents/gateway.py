@@ -46,6 +46,8 @@ _LONGEST_BUSY_S, _LONGEST_GONE_S = 3_600.0, 86_400.0
 
 _BUSY = frozenset({408, 429, 502, 503, 504})
 _OVERLOADED = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.GATEWAY_TIMEOUT})
+#: The statuses that a text may cause although the problem does not name it.
+_OF_TEXTS = frozenset({413, 500, 504})
 _OUT_OF_MEMORY = "urn:babelgate:out-of-memory"
 _SILENT = write_problem("deadline", 504, "The gateway did not answer in time.")
 _GONE = write_problem("not-ready", 503, "The gateway cannot be reached.")
@@ -128,9 +130,10 @@ class _Retries:
         """Return the last answer as an error, without the position in the sent request."""
         detail = str(self.problem.get("detail") or "The gateway refused a text.")
         place = _PLACE.search(detail)
-        index = 0 if texts == 1 else int(place[1]) if place else None
         slug = str(self.problem["type"]).rpartition(":")[2]
         status = int(self.problem["status"])
+        is_of_text = texts == 1 and status in _OF_TEXTS
+        index = int(place[1]) if place else 0 if is_of_text else None
         problem = write_problem(slug, status, _PLACE.sub("", detail))
         return TranslationRefused(problem, index)
 
@@ -213,7 +216,7 @@ class DocumentTranslator:
                 found += self.translate([piece.text for piece in half], options)
             except TranslationRefused as error:
                 index = None if error.index is None else len(found) + error.index
-                place = 0 if len(texts) == 1 else index
+                place = 0 if len(texts) == 1 and index is not None else index
                 raise TranslationRefused(error.problem, place) from error
         joined = map(TextPiece, found, [piece.gap for piece in pieces])
         return list(join(joined, options.source, options.target))

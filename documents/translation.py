@@ -226,10 +226,9 @@ class DocumentTranslation:
         try:
             self._journal.add(chunk, answer.result())
         except TranslationRefused as error:
-            index = 0 if len(chunk) == 1 else error.index
-            if index is None:
+            if error.index is None:
                 raise
-            number = done + _count_texts(chunk[:index]) + 1
+            number = done + _count_texts(chunk[: error.index]) + 1
             detail = f"Text {number} of the document: {error.problem['detail']}"
             raise TranslationFailed({**error.problem, "detail": detail}) from error
         done += _count_texts(chunk)

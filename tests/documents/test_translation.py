@@ -136,9 +136,10 @@ def test_a_text_that_is_refused_is_told_with_its_place(add, run_one, gateway):
     assert names <= {"document.json", "state.json", "lock"}
 
 
-def test_a_refusal_of_the_key_is_told_as_it_is(add, run_one, gateway):
+@pytest.mark.parametrize("texts", [MANY, ["one"], ["One sentence. " * 900]])
+def test_a_refusal_of_the_key_is_told_as_it_is(add, run_one, gateway, texts):
     gateway.failures.extend([Failure(401, "invalid-key", "Revoked.")] * 20)
-    error = run_one(add(*MANY)).error
+    error = run_one(add(*texts)).error
     assert (error["status"], error["detail"]) == (401, "Revoked.")
 
 
