@@ -318,10 +318,7 @@ def reload(running: Stack, nginx: Path) -> None:
     the stack has neither program."""
     if not running.is_door:
         raise StackError("This machine runs neither nginx nor a gateway.")
-    if running.version != stack.find_version():
-        raise StackError(
-            "The code has changed since the stack was started: `make up` applies it."
-        )
+    check_version(running)
     check_edited(running, nginx, running.frozen_map)
     check_names((ROOT / _GUNICORN).read_text("utf-8"))
     with running.writing():
@@ -333,8 +330,17 @@ def reload(running: Stack, nginx: Path) -> None:
 
 def restart(running: Stack) -> None:
     """Restart TorchServe with its edited files, or Ray. Raises StackError."""
+    check_version(running)
     running.write_torchserve()
     Supervision(running).restart(running.server)
+
+
+def check_version(running: Stack) -> None:
+    """Raise StackError if a program that starts now would run other code than the stack."""
+    if running.version != stack.find_version():
+        raise StackError(
+            "The code has changed since the stack was started: `make up` applies it."
+        )
 
 
 def check_edited(stack: Stack, nginx: Path, map_path: Path | None) -> None:

@@ -222,6 +222,8 @@ def test_what_cannot_be_done_is_told_with_what_to_do(wanted, tmp_path, monkeypat
         lifecycle.find(tmp_path / "empty")
     with pytest.raises(StackError, match="`make up` applies it"):
         lifecycle.reload(replace(wanted, version="another"), NGINX)
+    with pytest.raises(StackError, match="`make up` applies it"):
+        lifecycle.restart(replace(wanted, version="another"))
     with pytest.raises(StackError, match="add --backend ray"):
         lifecycle.up(replace(wanted, address="10.0.0.1"), timeout_s=1)
     monkeypatch.setattr(serving, "find_spec", lambda name: None)
@@ -260,7 +262,7 @@ def test_a_restart_of_the_models_takes_over_no_file_of_nginx(wanted, monkeypatch
     names = ("nginx/nginx.conf", "torchserve/config.properties")
     for name in names:
         (wanted.run / name).write_text("as it runs")
-    lifecycle.restart(wanted)
+    lifecycle.restart(replace(wanted, version=stacks.find_version()))
     kept = [(wanted.run / name).read_text() == "as it runs" for name in names]
     assert kept == [True, False]
     assert supervision.calls == ["restart torchserve"]
