@@ -84,7 +84,7 @@ def write_archives(desired: Iterable[Desired], store: Path) -> None:
             file.writestr("model-config.yaml", config)
         written.add(path)
     for path in {*store.glob("*.mar")} - written:
-        with suppress(OSError, ValueError, LookupError, zipfile.BadZipFile):
+        with suppress(Exception):  # an operator's file, with whatever content
             manifest = json.loads(zipfile.Path(path, _MANIFEST).read_bytes())
             if is_ours(manifest["model"]["modelVersion"]):
                 path.unlink()

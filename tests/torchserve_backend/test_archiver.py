@@ -129,9 +129,10 @@ def test_each_language_must_be_one_of_its_models():
 def test_archives_of_earlier_maps_go_and_those_of_others_stay(tmp_path: Path):
     archive(want("fr").model, tmp_path)
     (tmp_path / "damaged.mar").write_bytes(b"PK")
-    manifest = json.dumps({"model": {"modelVersion": "1.0"}})
-    with zipfile.ZipFile(tmp_path / "theirs.mar", "w") as file:
-        file.writestr("MAR-INF/MANIFEST.json", manifest)
+    for name, version in (("theirs.mar", "1.0"), ("by-hand.mar", 1.0)):
+        manifest = json.dumps({"model": {"modelVersion": version}})
+        with zipfile.ZipFile(tmp_path / name, "w") as file:
+            file.writestr("MAR-INF/MANIFEST.json", manifest)
     archive(KO, tmp_path)
     left = {path.name for path in tmp_path.iterdir()}
-    assert left == {"ko.mar", "damaged.mar", "theirs.mar"}
+    assert left == {"ko.mar", "damaged.mar", "theirs.mar", "by-hand.mar"}
