@@ -271,6 +271,7 @@ class Stack:
         ours: dict[Variable, object] = {
             variables.RUN_DIR: self.run,
             variables.MAP: self.frozen_map,
+            variables.MODEL: self.model or "",  # not the caller's
             variables.KEY_FILE: self.key_file,
             variables.INFERENCE_URL: self.inference_url,
             variables.MANAGEMENT_URL: self.management_url,
@@ -285,8 +286,6 @@ class Stack:
             }
         if self.workers_url:
             ours[variables.METRICS_URL] = self.workers_url
-        if self.model:
-            ours[variables.MODEL] = self.model
         return dict(os.environ) | {
             **{variable.name: str(value) for variable, value in ours.items()},
             "GATEWAY_BACKEND": self.server,

@@ -46,7 +46,9 @@ def test_a_run_directory_is_short_enough_for_sockets(tmp_path: Path):
         unwritable.check_writable()
 
 
-def test_a_stack_is_read_as_it_was_written(tmp_path: Path):
+def test_a_stack_is_read_as_it_was_written(tmp_path: Path, monkeypatch):
+    monkeypatch.setenv("BABELGATE_MODEL", "of the caller")
+    assert Stack(tmp_path, tmp_path).environment()["BABELGATE_MODEL"] == ""
     written = Stack(tmp_path, tmp_path / "map.json", "model", 3000, "c,k")
     written.write("{}")
     assert stack.read(tmp_path) == written
