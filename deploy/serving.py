@@ -89,8 +89,9 @@ class TorchServe:
 
     def bring_up(self, *, timeout_s: float) -> None:
         """Apply the map to the started server, and wait until all models are ready."""
+        supervision = Supervision(self._stack)
         with console.status("Waiting for TorchServe …"):
-            wait_for(Supervision(self._stack), "torchserve", self._management.names)
+            wait_for(supervision, "torchserve", self._management.names)
         mend(self._desired, self._management)
         with make_progress() as progress:
             bar = progress.add_task("ready", total=len(self._desired))
@@ -98,6 +99,7 @@ class TorchServe:
                 self._desired, self._management, timeout_s
             ):
                 progress.update(bar, completed=len(ready))
+                supervision.states()  # raises StackError after `make down`
 
     def show(self) -> bool:
         """Show the models' states, and return whether all are ready."""

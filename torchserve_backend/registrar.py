@@ -174,8 +174,8 @@ def _revive(desired: Desired, management: Management) -> None:
 def poll_ready(
     desired: Sequence[Desired], management: Management, timeout_s: float
 ) -> Iterator[set[str]]:
-    """Yield the names of the ready models repeatedly, until all are ready. On a busy machine
-    TorchServe may fail to answer a call; the next one may succeed.
+    """Yield the names of the ready models repeatedly, until all are ready; none if TorchServe
+    fails to answer, as it may on a busy machine.
 
     Raises TimeoutError if some are not ready after `timeout_s`, ManagementError if TorchServe
     does not answer then.
@@ -188,6 +188,7 @@ def poll_ready(
         except ManagementError:
             if is_last:
                 raise
+            yield set()
         else:
             late = {
                 each.name

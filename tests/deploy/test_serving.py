@@ -110,6 +110,16 @@ def test_a_program_is_waited_for_until_it_answers_or_was_given_up(monkeypatch):
         serving.wait_for(FakeSupervision("FATAL"), "ray", Mock(side_effect=looks))
 
 
+def test_models_of_a_stack_that_was_stopped_are_not_waited_for(tmp_path, monkeypatch):
+    management = FakeManagement(runs("fr", ready_workers=0))
+    monkeypatch.setattr(serving, "Management", lambda *_: management)
+    started = TorchServe(Stack(tmp_path, tmp_path / "map.json"))
+    started._desired = [want("fr")]
+    monkeypatch.setattr(serving, "mend", lambda *_: None)
+    with pytest.raises(StackError, match="stopped meanwhile"):
+        started.bring_up(timeout_s=2)
+
+
 def test_a_machine_looks_for_itself_in_the_cluster(tmp_path: Path, monkeypatch):
     machines = [Machine(node_ip="10.0.0.2", state="ALIVE")]
     monkeypatch.setattr(Dashboard, "list_machines", lambda _: machines)
