@@ -2,7 +2,6 @@
 
 import re
 import sys
-from pathlib import Path
 
 from deploy.stack import ROOT, UNSAID, Stack
 
@@ -25,14 +24,15 @@ def render_unit(stack: Stack, user: str = "") -> str:
     given = [part for pair in options.items() if pair[1] for part in pair]
     given += ["--gateway"] if stack.head and stack.is_door else []
     verb = _JOIN if stack.head else _UP
-    up = " ".join([verb, *(f'"{_escape(part)}"' for part in given)])
+    up = " ".join([verb, *map(_quote, given)])
     paths = {
-        "/srv/babelgate/run": stack.run,
-        "/srv/babelgate/.venv/bin/python": Path(sys.executable),
-        "/srv/babelgate": ROOT,
+        '"/srv/babelgate/run"': _quote(stack.run),
+        "/srv/babelgate/run": _escape(stack.run),
+        "/srv/babelgate/.venv/bin/python": _escape(sys.executable),
+        "/srv/babelgate": _escape(ROOT),
     }
     text = re.sub(
-        "|".join(paths), lambda found: _escape(paths[found[0]]), UNIT.read_text("utf-8")
+        "|".join(paths), lambda found: paths[found[0]], UNIT.read_text("utf-8")
     ).replace(_UP, up)
     return text.replace("[Service]\n", f"[Service]\nUser={user}\n") if user else text
 
@@ -40,3 +40,9 @@ def render_unit(stack: Stack, user: str = "") -> str:
 def _escape(value: object) -> str:
     """Escape percent signs, which systemd would expand."""
     return str(value).replace("%", "%%")
+
+
+def _quote(value: object) -> str:
+    """Quote an argument of a command, in which systemd would also expand dollar signs."""
+    escaped = re.sub(r'["\\]', r"\\\g<0>", _escape(value))
+    return f'"{escaped.replace("$", "$$")}"'

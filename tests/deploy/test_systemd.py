@@ -35,7 +35,7 @@ def test_systemd_accepts_the_unit(tmp_path, manager, user):
 
 def test_the_unit_has_this_clones_paths_and_the_stacks_options(tmp_path: Path):
     places = ["--run-dir", f"{tmp_path}/run", "--map", f"{tmp_path}/a map.json"]
-    options = [*places, "--model", "50%", "--port-offset", "1000"]
+    options = [*places, "--model", r'50% "${a}" \b', "--port-offset", "1000"]
     result = CliRunner().invoke(app, ["unit", *options])
     assert result.exit_code == 0
     unit = configparser.RawConfigParser(strict=False)
@@ -46,7 +46,8 @@ def test_the_unit_has_this_clones_paths_and_the_stacks_options(tmp_path: Path):
     assert service["WorkingDirectory"] == str(ROOT)
     assert service["ExecStart"] == (
         f'"{sys.executable}" -m deploy up "--run-dir" "{tmp_path}/run" '
-        f'"--map" "{tmp_path}/a map.json" "--model" "50%%" "--port-offset" "1000"'
+        f'"--map" "{tmp_path}/a map.json" '
+        r'"--model" "50%% \"$${a}\" \\b" "--port-offset" "1000"'
     )
     assert service["ExecStop"].endswith(f'deploy down --run-dir "{tmp_path}/run"')
     assert service["Restart"] == "on-failure"
