@@ -180,6 +180,13 @@ def test_what_a_killed_supervisord_has_left_is_ended(small: Stack):
     assert list(small.run.glob("*.group")) == []
 
 
+def test_two_ends_at_once_do_not_disturb_each_other(tmp_path: Path, monkeypatch):
+    record = tmp_path / "ray.group"
+    record.touch()
+    monkeypatch.setattr(launch, "end_left", lambda *_: record.unlink())
+    end(Stack(tmp_path, tmp_path / "map.json"))
+
+
 def test_what_has_left_its_group_is_ended_with_its_program(tmp_path: Path):
     stack = Stack(tmp_path, tmp_path / "map.json", backend="ray", is_door=False)
     lay_out(stack)
