@@ -108,7 +108,7 @@ def render_supervisor(
     # supervisor expands percent signs, and those of stdout_logfile twice.
     known = {name: str(place).replace("%", "%%") for name, place in places.items()}
     known["logs"] = f"{known['run']}/logs".replace("%", "%%")
-    stop_s = int(settings.upload_timeout_s) + 10
+    stop_s = int(settings.longest_s) + 10
     first, *sections = re.split(r"(?m)^(?=\[program:)", text)
     kept = [part for part in sections if part[9 : part.index("]")] in programs]
     return Template("".join([first, *kept])).substitute(known, stop_s=str(stop_s))

@@ -44,8 +44,8 @@ backlog = 4096
 # (BABELGATE_TIMEOUT_S does): a gevent worker sends heartbeats while requests wait.
 timeout = 60
 
-# Longer than the time limit of uploads, so that a reload drops none.
-graceful_timeout = int(read_settings().upload_timeout_s) + 5
+# Longer than the time limits of requests, so that a reload drops none.
+graceful_timeout = int(read_settings().longest_s) + 5
 
 # Longer than the 30 s for which nginx keeps its connections to us open, so that nginx closes
 # first and never sends a request into a closing connection. Without nginx, clients keep

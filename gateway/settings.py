@@ -171,6 +171,11 @@ class Settings(BaseSettings):
     )
 
     @property
+    def longest_s(self) -> float:
+        """The longest time limit of a request."""
+        return max(self.timeout_s, self.upload_timeout_s)
+
+    @property
     def upload_bytes(self) -> int:
         """The most bytes of an upload in memory: a row, and the bytes read ahead."""
         return AHEAD_BYTES + max(ROW_BYTES, self.max_image_bytes)

@@ -109,7 +109,7 @@ def test_supervisor_kills_only_after_requests_have_had_their_time(settings: Sett
     assert programs == ["program:gateway", "program:nginx"]
     for program in programs:
         stop_s = int(parser[program]["stopwaitsecs"])
-        assert stop_s > settings.upload_timeout_s + 5
+        assert stop_s > max(settings.timeout_s, settings.upload_timeout_s) + 5
         words = shlex.split(parser[program]["command"] % {})
         places = [word for word in words if "100%" in word or "ours" in word]
         assert all(word.startswith(str(OURS)) for word in places)
