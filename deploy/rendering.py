@@ -16,6 +16,8 @@ _LOCATIONS = re.compile(r"(?: +location @\d+ .*\n)+")
 _LOCATION = "location @{} {{ proxy_read_timeout {}ms; proxy_pass http://gateway; }}"
 #: The time, in milliseconds, that nginx waits for the gateway beyond a request's limit.
 _GRACE_MS = 750
+#: The most seconds with a location each: for every second of a day, nginx needs 600 MB.
+_NAMED_S = 3600
 #: nginx.conf includes this file; the texts of the errors are in nginx.conf itself.
 ERRORS_FILE = "errors.conf"
 _HEAD = "# Written from contract/dialects.py by `make up` and `make reload`: edit nothing.\n"
@@ -65,23 +67,26 @@ def _write_value(found: re.Match[str], settings: Settings) -> str:
     value: float = getattr(settings, name.lower())
     value = value * int(number) if sign == "*" else value + int(number or 0)
     if name.endswith("_S"):
-        shown = f"{value:g}s" if value == int(value) else f"{value * 1000:.0f}ms"
+        shown = f"{value:.0f}s" if value == int(value) else f"{value * 1000:.0f}ms"
     else:
         shown = f"{int(value) >> 20}m" if value % (1 << 20) == 0 else str(value)
     return shown + found[0].removeprefix(was)
 
 
 def _render_limits(text: str, timeout_s: float) -> str:
-    """Write a location for each whole second of a request's longest time, on as many lines as
-    before: nginx's messages name lines."""
+    """Write a location for each whole second of a request's longest time, up to an hour, on as
+    many lines as before: nginx's messages name lines."""
     most = int(timeout_s + _GRACE_MS / 3000)
-    limits = [max(1000, 1000 * second + _GRACE_MS) for second in range(most + 1)]
-    written = " ".join(_LOCATION.format(*limit) for limit in enumerate(limits))
+    named = min(most, _NAMED_S)
+    written = " ".join(
+        _LOCATION.format(second, max(1000, 1000 * second + _GRACE_MS))
+        for second in (*range(named), most)
+    )
     text = _LOCATIONS.sub(lambda was: written + "\n" * was[0].count("\n"), text)
     text, was = re.sub(r"(default +)@\d+;", rf"\g<1>@{most};", text), text
-    # The numbers below `most`; of a list, nginx would read only 4,095 bytes.
-    digits = str(most)
-    shorter = rf"\d{{1,{len(digits) - 1}}}" if most > 9 else "0"
+    # The numbers below `named`; of a list, nginx would read only 4,095 bytes.
+    digits = str(named)
+    shorter = rf"\d{{1,{len(digits) - 1}}}" if named > 9 else "0"
     alike = (
         f"{digits[:place]}[0-{int(digit) - 1}]" + r"\d" * len(digits[place + 1 :])
         for place, digit in enumerate(digits)
