@@ -73,6 +73,7 @@ def up(wanted: Stack, *, timeout_s: float, bundled: Path | None = None) -> None:
         read_settings()  # raises faults here: `up` does not show the gateway's log
         check_names((ROOT / _GUNICORN).read_text("utf-8"))
     wanted.check_writable()
+    tls.read_option(wanted.tls or "")  # also the files named at an earlier start
     if wanted.address and wanted.server != "ray":
         raise StackError("--address is for a cluster: add --backend ray.")
     nginx = ensure(NGINX)[0] if wanted.is_door else Path()
@@ -82,7 +83,7 @@ def up(wanted: Stack, *, timeout_s: float, bundled: Path | None = None) -> None:
         serving.prepare(models)
     for line in describe_start(last, said, wanted):
         console.print(line)
-    if running and wanted.is_door:
+    if wanted.is_door:
         # Gunicorn would load the gateway beside a running one of another version.
         check_edited(wanted, nginx, wanted.map if running == wanted else None)
     is_new = make_way(wanted, running)
@@ -348,9 +349,10 @@ def check_edited(stack: Stack, nginx: Path, map_path: Path | None) -> None:
     their output."""
     program = Path(sys.executable).with_name("gunicorn")
     copies = stack.run / "nginx" / "edited"
-    main = stack.write_nginx(copies)
-    with suppress(FileExistsError):
-        (copies / "conf.d").symlink_to("../conf.d")  # includes are relative to `main`
+    with stack.writing():
+        main = stack.write_nginx(copies)
+        with suppress(FileExistsError):
+            (copies / "conf.d").symlink_to("../conf.d")  # as includes follow `main`
     checks = {
         "nginx/nginx.conf": [
             *(str(nginx), "-t", "-q", "-p", f"{stack.run}/nginx/", "-c", str(main))

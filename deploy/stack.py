@@ -174,9 +174,8 @@ class Stack:
         """Raise StackError if the run directory is not writable, or if its path is too long for
         the sockets in it."""
         with self.writing():
-            logs = self.run / "logs"
-            logs.mkdir(parents=True, exist_ok=True)
-            tempfile.TemporaryFile(dir=logs).close()
+            self._make_folders()
+            tempfile.TemporaryFile(dir=self.run).close()
         surplus = len(os.fsencode(self.run.absolute() / _SOCKET)) - _SOCKET_BYTES
         if self.server == "torchserve" and surplus > 0:
             raise StackError(
@@ -187,15 +186,18 @@ class Stack:
     def write(self, frozen_map: str) -> None:
         """Write configuration and the map's copy into the run directory. Raises StackError."""
         with self.writing():
-            for folder in (
-                *("nginx/temp", "nginx/logs", "torchserve/store", "torchserve/tmp"),
-                *("logs", "ray"),
-            ):
-                (self.run / folder).mkdir(parents=True, exist_ok=True)
+            self._make_folders()
             self.write_nginx(self.run / "nginx")
             self.write_torchserve()
             durable.write(self.frozen_map, frozen_map)
             self.remember()
+
+    def _make_folders(self) -> None:
+        for folder in (
+            *("nginx/temp", "nginx/logs", "torchserve/store", "torchserve/tmp"),
+            *("logs", "ray"),
+        ):
+            (self.run / folder).mkdir(parents=True, exist_ok=True)
 
     def remember(self) -> None:
         """Save the options for the next start, readable by the owner only. Raises OSError."""

@@ -6,9 +6,11 @@ import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from errno import ENOSPC
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import urllib3
@@ -24,7 +26,7 @@ from gateway.settings import SettingsError
 from tests.programs import run
 from tests.torchserve_backend.fakes import want
 
-NGINX = Path("/usr/sbin/nginx")
+NGINX = Path("/bin/true")
 
 
 class FakeSupervision(Supervision):
@@ -231,7 +233,9 @@ def test_what_cannot_be_done_is_told_with_what_to_do(wanted, tmp_path, monkeypat
         serving.choose_serving(replace(wanted, backend="ray"))
 
 
-def test_an_operators_own_file_for_nginx_is_checked_as_nginx_will_read_it(wanted):
+def test_an_operators_own_file_for_nginx_is_checked_as_nginx_will_read_it(
+    wanted, monkeypatch
+):
     """The stand-in for nginx includes conf.d beside the main file, as nginx does."""
     nginx, own = wanted.run / "nginx.sh", wanted.run / "nginx/conf.d/own.conf"
     nginx.write_text('#!/bin/sh\n! cat "${6%/*}"/conf.d/own.conf >&2\n')
@@ -241,17 +245,33 @@ def test_an_operators_own_file_for_nginx_is_checked_as_nginx_will_read_it(wanted
     for _ in range(2):
         with pytest.raises(StackError, match=r"nginx.conf is invalid.*\nnonsense;"):
             lifecycle.check_edited(wanted, nginx, wanted.map)
+    full = Mock(side_effect=OSError(ENOSPC, "No space left on device"))
+    monkeypatch.setattr("contract.durable.write", full)
+    with pytest.raises(StackError, match="cannot be written: No space left"):
+        lifecycle.check_edited(wanted, nginx, wanted.map)
 
 
-def test_what_nginx_refuses_ends_nothing_even_with_other_options(wanted, monkeypatch):
+@pytest.mark.parametrize(
+    ("is_up", "tls", "said"),
+    [
+        (True, None, "nginx.conf is invalid"),
+        (False, None, "nginx.conf is invalid"),
+        (False, "/gone.pem,/gone.pem", "TLS: /gone.pem cannot be read"),
+    ],
+)
+def test_what_nginx_refuses_ends_nothing_even_with_other_options(
+    wanted, monkeypatch, is_up, tls, said
+):
+    replace(wanted, tls=tls).remember()
     ended: list[str] = []
     serve = SimpleNamespace(load=lambda _: Catalog({}), prepare=lambda _: None)
-    monkeypatch.setattr(lifecycle, "Supervision", lambda _: FakeSupervision(is_up=True))
+    supervision = FakeSupervision(is_up=is_up)
+    monkeypatch.setattr(lifecycle, "Supervision", lambda _: supervision)
     monkeypatch.setattr(lifecycle, "make_way", lambda *_: ended.append("all"))
     monkeypatch.setattr(lifecycle, "apply_settings", lambda _: None)
     monkeypatch.setattr(lifecycle, "choose_serving", lambda _: serve)
     monkeypatch.setattr(lifecycle, "ensure", lambda *_: [Path("/bin/false")])
-    with pytest.raises(StackError, match="nginx.conf is invalid"):
+    with pytest.raises(StackError, match=said):
         lifecycle.up(replace(wanted, model="other"), timeout_s=1)
     assert ended == []
 
