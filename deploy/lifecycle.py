@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from http import HTTPStatus
 from pathlib import Path
+from typing import IO
 
 import urllib3
 
@@ -55,6 +56,11 @@ def up(wanted: Stack, *, timeout_s: float, bundled: Path | None = None) -> None:
     bundle of models and, if none is named, of the map. A KeyboardInterrupt ends all programs
     that it started. Raises SettingsError, StackError, CatalogError, ModelError,
     ManagementError, DashboardError, DeploymentError or TimeoutError."""
+    with wanted.lock() as lock:
+        _up(wanted, lock, timeout_s, bundled)
+
+
+def _up(wanted: Stack, lock: IO[bytes], timeout_s: float, bundled: Path | None) -> None:
     running = find_running(wanted)
     last = running or stack.read(wanted.run)
     if last and not running:  # its ports may now differ
@@ -92,6 +98,7 @@ def up(wanted: Stack, *, timeout_s: float, bundled: Path | None = None) -> None:
         with wanted.writing():
             serving.write()
         start(wanted, nginx)
+        lock.close()  # another `up` may start what stops from now on
         serving.bring_up(timeout_s=timeout_s)
         if wanted.is_door:
             show_translation(wanted, models)

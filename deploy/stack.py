@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import IO, Any, Literal
 
 import psutil
 from pydantic import TypeAdapter, ValidationError
@@ -169,6 +169,18 @@ class Stack:
 
     def log(self, program: str) -> Path:
         return self.run / "logs" / f"{program}.log"
+
+    @contextmanager
+    def lock(self) -> Iterator[IO[bytes]]:
+        """Keep other `up`s out of the run directory until the file is closed: they would undo
+        each other's options. Raises StackError."""
+        with self.writing():
+            self.run.mkdir(parents=True, exist_ok=True)
+            file = (self.run / "up.lock").open("ab")
+        with file:
+            if not durable.try_lock(file.fileno()):
+                raise StackError("Another `make up` is starting this stack.")
+            yield file
 
     def check_writable(self) -> None:
         """Raise StackError if the run directory is not writable, or if its path is too long for

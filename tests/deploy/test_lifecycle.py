@@ -93,7 +93,7 @@ def test_a_setting_that_the_gateway_would_refuse_starts_nothing(tmp_path, monkey
     run = tmp_path / "run"
     with pytest.raises(SettingsError, match="BABELGATE_IDENTIFIER: .*'nonsense'"):
         lifecycle.up(Stack(run, Path()), timeout_s=1)
-    assert not run.exists()
+    assert [file.name for file in run.iterdir()] == ["up.lock"]
 
 
 @pytest.mark.parametrize("said", [UNSAID, Path("mine.json")], ids=["none", "a map"])
@@ -228,6 +228,8 @@ def test_what_cannot_be_done_is_told_with_what_to_do(wanted, tmp_path, monkeypat
         lifecycle.restart(replace(wanted, version="another"))
     with pytest.raises(StackError, match="add --backend ray"):
         lifecycle.up(replace(wanted, address="10.0.0.1"), timeout_s=1)
+    with wanted.lock(), pytest.raises(StackError, match="Another `make up`"):
+        lifecycle.up(wanted, timeout_s=1)
     monkeypatch.setattr(serving, "find_spec", lambda name: None)
     with pytest.raises(StackError, match="`make .venv/ready-cluster` installs it"):
         serving.choose_serving(replace(wanted, backend="ray"))
