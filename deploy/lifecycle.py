@@ -372,6 +372,7 @@ def check_edited(stack: Stack, nginx: Path, map_path: Path | None) -> None:
     if not map_path:
         del checks[_GUNICORN]
     environment = stack.environment() | {variables.MAP.name: str(map_path)}
+    del environment[variables.PROMETHEUS.name]  # the stack would keep its counters
     for file, command in checks.items():
         done = subprocess.run(
             command, capture_output=True, text=True, cwd=ROOT, env=environment

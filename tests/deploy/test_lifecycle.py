@@ -240,7 +240,8 @@ def test_an_operators_own_file_for_nginx_is_checked_as_nginx_will_read_it(
 ):
     """The stand-in for nginx includes conf.d beside the main file, as nginx does."""
     nginx, own = wanted.run / "nginx.sh", wanted.run / "nginx/conf.d/own.conf"
-    nginx.write_text('#!/bin/sh\n! cat "${6%/*}"/conf.d/own.conf >&2\n')
+    script = 'test $PROMETHEUS_MULTIPROC_DIR || ! cat "${6%/*}"/conf.d/own.conf >&2'
+    nginx.write_text(f"#!/bin/sh\n{script}\n")
     nginx.chmod(0o755)
     own.parent.mkdir()
     own.write_text("nonsense;")
