@@ -17,8 +17,8 @@ def main() -> None:
     assert running, f"{variables.RUN_DIR.name} is not the run directory of a stack"
     lay_out(running.node)
     command = nodes.write_command(running.node, variables.RAY_OPTIONS.read())
-    environment = dict(os.environ) | nodes.make_environment(running.node)
-    os.execve(command[0], command, environment)
+    ours = nodes.make_environment(running.node, running.gateway.longest_s)
+    os.execve(command[0], command, dict(os.environ) | ours)
 
 
 def lay_out(node: Node) -> None:

@@ -233,7 +233,7 @@ class Stack:
             name = "config.properties"
             text = (ROOT / "torchserve_backend" / name).read_text("utf-8")
             text = rendering.render_torchserve(
-                move_ports(text, self.port_offset), self._gateway
+                move_ports(text, self.port_offset), self.gateway
             )
             durable.write(self.run / "torchserve" / name, text)
             for name in ("log4j2.xml", "metrics.yaml"):
@@ -254,7 +254,7 @@ class Stack:
         ours = f"server {self.node.address}:{GATEWAY} "
         text = text.replace(f"server {LOOPBACK}:{GATEWAY} ", ours)
         text = move_ports(text, self.port_offset)
-        durable.write(main, rendering.render_nginx(text, self._gateway))
+        durable.write(main, rendering.render_nginx(text, self.gateway))
         durable.write(folder / rendering.ERRORS_FILE, rendering.render_errors())
         shutil.copy(ROOT / "nginx/tls.conf", folder)
         return main
@@ -270,10 +270,10 @@ class Stack:
             "nginx": nginx,
         }
         text = (ROOT / "deploy/supervisord.conf").read_text("utf-8")
-        return rendering.render_supervisor(text, self._gateway, places, self.programs)
+        return rendering.render_supervisor(text, self.gateway, places, self.programs)
 
     @property
-    def _gateway(self) -> Settings:
+    def gateway(self) -> Settings:
         """The gateway's settings; the defaults on a machine without a gateway."""
         return read_settings() if self.is_door else Settings.model_construct()
 

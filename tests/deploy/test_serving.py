@@ -83,6 +83,17 @@ def test_a_machine_finds_its_head(tmp_path: Path):
     assert "BABELGATE_METRICS_URL" not in environment
 
 
+def test_haproxy_waits_longer_than_the_gateway(tmp_path, monkeypatch):
+    make_stack(tmp_path).write("{}")
+    monkeypatch.setenv("BABELGATE_RUN_DIR", str(tmp_path))
+    monkeypatch.setenv("BABELGATE_TIMEOUT_S", "300")
+    monkeypatch.setattr(node, "lay_out", lambda _: None)
+    monkeypatch.setattr(os, "execve", start := Mock())
+    node.main()
+    *_, environment = start.call_args.args
+    assert environment["RAY_SERVE_HAPROXY_TIMEOUT_SERVER_S"] == "305"
+
+
 @pytest.mark.parametrize(
     ("address", "urls", "expected"),
     [
