@@ -36,6 +36,11 @@ _PACKAGES = (
     *("catalog", "clients", "contract", "deploy", "documents", "gateway"),
     *("handlers", "ray_backend", "text", "torchserve_backend"),
 )
+#: Files that programs read once: a reloaded gateway keeps what its first process has read.
+_DATA = (
+    *("constraints.txt", "deploy/*.conf", "contract/*.tsv"),
+    *("text/*.txt", "text/*.yaml", "documents/**/*.yaml"),
+)
 #: The names of the certificate and key in nginx/tls.conf.
 _TLS_FILES = ("certificate.pem", "key.pem")
 _MEMORY = Path("/dev/shm")
@@ -330,9 +335,8 @@ def find_version() -> str:
     """Return a version that changes with the code and the packages. Programs that start at
     different times must not mix two versions. Configuration that `reload` applies does not
     count."""
-    files = [ROOT / "constraints.txt", *(ROOT / "deploy").rglob("*.conf")]
-    for package in _PACKAGES:
-        files += (ROOT / package).rglob("*.py")
+    packages = (f"{package}/**/*.py" for package in _PACKAGES)
+    files = [file for each in (*packages, *_DATA) for file in ROOT.glob(each)]
     digest = hashlib.sha256()
     for file in sorted(files):
         if file.name != "gunicorn.conf.py":

@@ -61,3 +61,11 @@ def test_the_version_changes_with_every_package_that_a_program_imports():
     files = read_files(*stack._PACKAGES)
     imported = {name.partition(".")[0] for file in files for name in file.needs}
     assert imported & {*PACKAGES} <= {*stack._PACKAGES}
+
+
+def test_the_version_changes_with_the_words_that_programs_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(stack, "ROOT", tmp_path)
+    (tmp_path / "text").mkdir()
+    before = stack.find_version()
+    (tmp_path / "text/words.txt").write_text("hello")
+    assert stack.find_version() != before
