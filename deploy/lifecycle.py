@@ -420,5 +420,5 @@ def apply_settings(settings: Mapping[str, str]) -> None:
     workers = settings.get("WEB_CONCURRENCY")
     if not workers:  # the default
         os.environ.pop("WEB_CONCURRENCY", None)
-    elif not workers.isdecimal():
-        raise StackError(f"WEB_CONCURRENCY: expected a whole number, found {workers!r}")
+    elif not (workers.isdecimal() and int(workers)):
+        raise StackError(f"WEB_CONCURRENCY: expected 1 or more, found {workers!r}")

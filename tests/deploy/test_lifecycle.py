@@ -425,8 +425,9 @@ def test_the_kept_settings_take_the_place_of_a_shells_own(monkeypatch):
     monkeypatch.setattr(os, "environ", shell)
     lifecycle.apply_settings({"BABELGATE_TIMEOUT_S": "20"})
     assert os.environ == {"BABELGATE_TIMEOUT_S": "20", "PATH": "/bin"}
-    with pytest.raises(StackError, match="WEB_CONCURRENCY: .*found 'two'"):
-        lifecycle.apply_settings({"WEB_CONCURRENCY": "two"})
+    for given in ("two", "0"):
+        with pytest.raises(StackError, match=f"WEB_CONCURRENCY: .*found '{given}'"):
+            lifecycle.apply_settings({"WEB_CONCURRENCY": given})
 
 
 def test_an_empty_number_of_gateway_processes_is_the_default():
