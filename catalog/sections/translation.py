@@ -113,10 +113,11 @@ class TranslationSection(Section):
         return self.model_copy(update=named | {"targets": {}, "pivot": None})
 
     def find_fallback(self, target: str) -> TranslationSection | None:
-        """Return the settings of a target's fallback model; None if it has none."""
-        wanted = self.targets[target].fallback
+        """Return the settings of a target's fallback model; None if it has none, or if `MODEL=`
+        has made it the target's own model."""
+        wanted, own = self.targets[target].fallback, self.narrow(target).model
         models = map(self.narrow, ("", *self.targets))
-        return next((found for found in models if found.model == wanted), None)
+        return next((each for each in models if each.model == wanted != own), None)
 
     def replace_model(self, model: str) -> TranslationSection:
         """Return the section with another general model, also where that is a fallback."""

@@ -263,6 +263,8 @@ def test_another_model_for_all_is_the_fallback_as_well(path: Path):
     write(path, {"cuda_id": SEVERAL, "translation": {"targets": {"fr": DOUBTED}}})
     found = catalog.load(path, model="/models/m2m").fallbacks["fr"]
     assert (found.model.settings.model, found.below) == ("/models/m2m", 0.0)
+    alone = catalog.load(path, model=OPUS)
+    assert (alone.fallbacks, alone.models[1].languages) == ({}, ("fr",))
 
 
 READS = {"en": ["de", "en", "fr"], "fr": ["en"], "ja": ["ko"], "ko": ["en", "ja"]}
