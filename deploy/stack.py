@@ -44,9 +44,13 @@ _DATA = (
 #: The names of the certificate and key in nginx/tls.conf.
 _TLS_FILES = ("certificate.pem", "key.pem")
 _MEMORY = Path("/dev/shm")
-#: TorchServe's name for a worker's socket, and the most bytes of a socket's path (unix(7)).
-#: With a longer path, workers fail and restart forever.
-_SOCKET, _SOCKET_BYTES = "torchserve/tmp/.ts.sock.9100", 107
+#: The longest name of a socket, a worker's or one that supervisord renames, and the most bytes
+#: of a socket's path (unix(7)). With a longer path, workers fail and restart forever.
+_SOCKETS = {
+    "torchserve": "torchserve/tmp/.ts.sock.9100",
+    "ray": "supervisor.sock.4194304",
+}
+_SOCKET_BYTES = 107
 #: The server that runs the models.
 Backend = Literal["torchserve", "ray"]
 #: Stands for the map of a stack for which none was named.
@@ -193,11 +197,12 @@ class Stack:
         with self.writing():
             self._make_folders()
             tempfile.TemporaryFile(dir=self.run).close()
-        surplus = len(os.fsencode(self.run.absolute() / _SOCKET)) - _SOCKET_BYTES
-        if self.server == "torchserve" and surplus > 0:
+        longest = self.run.absolute() / _SOCKETS[self.server]
+        surplus = len(os.fsencode(longest)) - _SOCKET_BYTES
+        if surplus > 0:
             raise StackError(
-                f"The path of the run directory is {surplus} bytes too long for TorchServe's "
-                f"sockets: {self.run}. Choose a shorter one with --run-dir."
+                f"The path of the run directory is {surplus} bytes too long for the sockets "
+                f"in it: {self.run}. Choose a shorter one with --run-dir."
             )
 
     def write(self, frozen_map: str) -> None:

@@ -40,6 +40,10 @@ def test_a_run_directory_is_short_enough_for_sockets(tmp_path: Path):
     with pytest.raises(StackError, match="1 bytes too long"):
         too_long.check_writable()
     replace(too_long, backend="ray").check_writable()
+    with pytest.raises(StackError, match="1 bytes too long"):
+        replace(
+            too_long, run=tmp_path / f"{name}aaaaaa", backend="ray"
+        ).check_writable()
     (tmp_path / "file").touch()
     unwritable = replace(too_long, run=tmp_path / "file" / name)
     with pytest.raises(StackError, match="cannot be written"):
