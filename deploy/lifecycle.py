@@ -25,6 +25,7 @@ from deploy.serving import attempts, choose_serving
 from deploy.stack import DOOR, ROOT, UNSAID, Stack, StackError
 from deploy.supervision import Supervision, end
 from gateway.settings import name_variable, read_settings
+from ray_backend import nodes
 from ray_backend.deployment import DashboardError
 from torchserve_backend.management import ManagementError
 
@@ -82,6 +83,8 @@ def _up(wanted: Stack, lock: IO[bytes], timeout_s: float, bundled: Path | None) 
     tls.read_option(wanted.tls or "")  # also the files named at an earlier start
     if wanted.address and wanted.server != "ray":
         raise StackError("--address is for a cluster: add --backend ray.")
+    if wanted.head == wanted.node.find(nodes.PORTS.gcs):
+        raise StackError("--head is this machine: `make join` is for the other ones.")
     nginx = ensure(NGINX)[0] if wanted.is_door else Path()
     serving = choose_serving(wanted)
     models = serving.load(wanted.map)

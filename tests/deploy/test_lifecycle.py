@@ -228,6 +228,11 @@ def test_what_cannot_be_done_is_told_with_what_to_do(wanted, tmp_path, monkeypat
         lifecycle.restart(replace(wanted, version="another"))
     with pytest.raises(StackError, match="add --backend ray"):
         lifecycle.up(replace(wanted, address="10.0.0.1"), timeout_s=1)
+    own = f"10.0.0.1:{wanted.port_offset + 7800}"
+    with pytest.raises(StackError, match="--head is this machine"):
+        lifecycle.up(
+            replace(wanted, backend="ray", address="10.0.0.1", head=own), timeout_s=1
+        )
     with wanted.lock(), pytest.raises(StackError, match="Another `make up`"):
         lifecycle.up(wanted, timeout_s=1)
     monkeypatch.setattr(serving, "find_spec", lambda name: None)
