@@ -267,6 +267,7 @@ def make_way(wanted: Stack, running: Stack | None) -> bool:
         return False
     if running:
         console.print("The stack is running with other options: restarting it.")
+        wanted.check_ports(running.ports)
     end(wanted)
     wanted.check_ports()
     return True

@@ -8,7 +8,7 @@ import shutil
 import socket
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -196,7 +196,7 @@ class Stack:
         the sockets in it."""
         with self.writing():
             self._make_folders()
-            tempfile.TemporaryFile(dir=self.run).close()
+            tempfile.TemporaryFile(dir=self.run / "logs").close()
         longest = self.run.absolute() / _SOCKETS[self.server]
         surplus = len(os.fsencode(longest)) - _SOCKET_BYTES
         if surplus > 0:
@@ -324,14 +324,21 @@ class Stack:
         record = read_object(self.run / f"{program}.group")
         return psutil.Process(record["group"])
 
-    def check_ports(self) -> None:
-        """Raise StackError if another program listens on one of the stack's ports."""
+    @property
+    def ports(self) -> list[int]:
+        """The fixed ports of its programs."""
         theirs = nodes.PORTS.fixed if self.server == "ray" else _TORCHSERVE
-        for port in (*((DOOR, GATEWAY) if self.is_door else ()), EXPORTER, *theirs):
-            places = {LOOPBACK, self.node.address}
-            if any(is_taken(port + self.port_offset, place) for place in places):
+        usual = (*((DOOR, GATEWAY) if self.is_door else ()), EXPORTER, *theirs)
+        return [port + self.port_offset for port in usual]
+
+    def check_ports(self, owned: Collection[int] = ()) -> None:
+        """Raise StackError if another program listens on one of the stack's ports, except for
+        those `owned` by the running stack."""
+        places = {LOOPBACK, self.node.address}
+        for port in self.ports:
+            if port not in owned and any(is_taken(port, place) for place in places):
                 raise StackError(
-                    f"Port {port + self.port_offset} is taken by another program. Stop it, "
+                    f"Port {port} is taken by another program. Stop it, "
                     "or move all ports with --port-offset."
                 )
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -327,6 +328,15 @@ def test_way_is_made_for_another_stack(wanted, ended, change, is_new):
     running = None if change is None else replace(wanted, **change)
     assert lifecycle.make_way(wanted, running) is is_new
     assert ended == ([wanted] if is_new else [])
+
+
+def test_a_port_that_is_taken_ends_nothing(wanted: Stack, ended: list[Stack]):
+    on_ray = replace(wanted, backend="ray")
+    port = 7801 + wanted.port_offset
+    taken = pytest.raises(StackError, match=f"Port {port} is taken")
+    with socket.create_server(("127.0.0.1", port)), taken:
+        lifecycle.make_way(on_ray, wanted)
+    assert ended == []
 
 
 @pytest.mark.parametrize(
