@@ -8,6 +8,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import requests
 
@@ -151,7 +152,7 @@ class Management:
         try:
             return self._session.request(
                 method,
-                self._url + path,
+                self._url + quote(path),  # an operator's model may be called `ko?`
                 params=params,
                 headers=headers,
                 timeout=_TIMEOUT_S,

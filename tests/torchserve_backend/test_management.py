@@ -113,7 +113,7 @@ def test_a_model_is_registered_once_scaled_and_unregistered(server, management):
     management.scale("ko", 2)
     management.scale("ko", 2, wait=True)
     management.set_default("ko", "1.0-cd")
-    management.unregister("ko", "1.0-ab")
+    management.unregister("ko?", "1.0-ab")
     registered = (
         "POST /models?url=ko.mar&model_name=ko&batch_size=8&max_batch_delay=5"
         "&initial_workers=2&synchronous=false"
@@ -123,7 +123,7 @@ def test_a_model_is_registered_once_scaled_and_unregistered(server, management):
         "PUT /models/ko?min_worker=2&max_worker=2&synchronous=false",
         "PUT /models/ko?min_worker=2&max_worker=2&synchronous=true",
         "PUT /models/ko/1.0-cd/set-default",
-        "DELETE /models/ko/1.0-ab",
+        "DELETE /models/ko%3F/1.0-ab",
     ]
 
 
