@@ -88,9 +88,10 @@ class EventStream:
                 continue
             began = time.monotonic()
             name, content = event.name, event.read()
-            if content is not None:
-                yield self._write(name, content)
+            block = b"" if content is None else self._write(name, content)
             spent_s = time.monotonic() - began
+            if block:
+                yield block  # waits for the client, which is no work
             gevent.sleep(spent_s / _WRITING_SHARE - spent_s)
 
     def _write(self, name: str, content: Any) -> bytes:

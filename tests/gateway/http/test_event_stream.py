@@ -39,6 +39,14 @@ def test_a_slow_client_gets_the_last_of_many_events_and_one_of_each_text():
         assert numbers == sorted(numbers)
 
 
+def test_a_client_that_pauses_need_not_wait_for_the_next_event():
+    blocks: Any = iter(EventStream(lambda s: s.tell(0, str), "").respond().response)
+    assert read(next(blocks)) == ("text", "")
+    gevent.sleep(0.5)  # the connection is full
+    with gevent.Timeout(1):
+        assert next(blocks, None) is None
+
+
 def test_quiet_work_gives_signs_of_life(monkeypatch):
     monkeypatch.setattr(event_stream, "_HEARTBEAT_S", 0.01)
     goes_on = Event()
