@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 #: Seconds between two heartbeats.
 _HEARTBEAT_S = 5.0
-#: Events that wait for a slow client before one of a text replaces earlier ones of it.
+#: Events that wait for a slow client before one of a text replaces the last one of it.
 _MOST_WAITING = 64
 #: The share of the time that is spent on writing. Each event repeats its text so far, and the
 #: many events of a long text must not delay other requests.
@@ -29,7 +29,7 @@ _WRITING_SHARE = 0.25
 _DONE, _ERROR = "done", "error"
 
 
-@dataclass(frozen=True)
+@dataclass
 class StreamEvent:
     """An event. Its content is read when it is sent; if that is None, it is not sent."""
 
@@ -46,16 +46,17 @@ class EventStream:
         """`work` returns the content of the last event, `done`; a Problem becomes `error`."""
         self._request_id = request_id
         self._events: SimpleQueue[StreamEvent] = SimpleQueue()
+        #: The last event of each text, while it waits.
+        self._last: dict[int, StreamEvent] = {}
         self._worker = gevent.spawn(self._run, work)
 
     def tell(self, index: int, read: Callable[[], Any], name: str = "text") -> None:
-        """Add an event with the translated part of a text, which may replace earlier ones."""
-        waiting = self._events.queue
-        if len(waiting) >= _MOST_WAITING:
-            others = [each for each in waiting if each.index != index]
-            waiting.clear()
-            waiting.extend(others)
-        self._events.put(StreamEvent(name, read, index))
+        """Add an event with the translated part of a text, which may replace the last one."""
+        if self._events.qsize() >= _MOST_WAITING and index in self._last:
+            self._last[index].read = read
+            return
+        self._last[index] = event = StreamEvent(name, read, index)
+        self._events.put(event)
 
     def respond(self) -> Response:
         """Return the answer once there is an event. Raises the Problem of work that failed."""
@@ -86,6 +87,7 @@ class EventStream:
             except Empty:
                 yield b": still at work\n\n"
                 continue
+            self._last.pop(event.index, None)
             began = time.monotonic()
             name, content = event.name, event.read()
             block = b"" if content is None else self._write(name, content)
