@@ -190,14 +190,15 @@ class ApiClient:
             for name, content in read_events(answer.stream(_PIECE_BYTES)):
                 if self._stopping.is_set():
                     raise RunStopped
-                if name == "error":
-                    detail, status = content["detail"], content["status"]
-                    raise ServerError(
-                        f"{self.url}{request.path}: {detail}", detail, status
-                    )
-                if name == "done":
-                    answer.drain_conn()
-                    return content
+                match name, content:
+                    case "error", {"detail": str(detail), "status": int(status)}:
+                        said = f"{self.url}{request.path}: {detail}"
+                        raise ServerError(said, detail, status)
+                    case "error", _:
+                        raise ValueError("not a problem document")
+                    case "done", _:
+                        answer.drain_conn()
+                        return content
                 tell(name, content)
             raise ProtocolError("the event stream broke off")
 

@@ -101,18 +101,22 @@ class Translator:
         for piece in self._cut(text):
             shown = ""
 
-            def tell(beginning: str) -> None:
+            def show(beginning: str) -> None:
                 nonlocal shown
                 if not beginning.startswith(shown[: len(beginning)]):
                     raise ServerError("The server began a different translation.")
                 write(beginning[len(shown) :])
                 shown = max(shown, beginning, key=len)
 
-            answer = self.server.follow(
-                self._make_request([piece]), lambda _, event: tell(event["translated"])
-            )
-            tell(answer["translated"][0])
-            warnings += answer.get("warnings", ())
+            def tell(_: str, event: Any) -> None:
+                match event:
+                    case {"translated": str(beginning)}:
+                        show(beginning)
+
+            request = self._make_request([piece])
+            answer = self._check(self.server.follow(request, tell), 1)
+            show(answer.translated[0])
+            warnings += answer.warnings
         return warnings
 
     def _cut(self, text: str) -> list[str]:
@@ -152,14 +156,18 @@ class Translator:
         body = self.wanted.write_body(texts)
         return ApiRequest("POST", PATHS[TRANSLATION], [body], "application/json")
 
-    def _ask(self, request: ApiRequest, texts: int) -> list[TextReply]:
-        url = f"{self.server.url}{request.path}"
+    def _check(self, content: Any, texts: int) -> _Answer:
+        url = f"{self.server.url}{PATHS[TRANSLATION]}"
         try:
-            answer = _Answer.model_validate(self.server.ask(request))
+            answer = _Answer.model_validate(content)
         except ValidationError as error:
             raise ServerError(f"{url}: the answer has no translations") from error
         if len(answer.translated) != texts:
             raise ServerError(f"{url}: expected {texts} translations")
+        return answer
+
+    def _ask(self, request: ApiRequest, texts: int) -> list[TextReply]:
+        answer = self._check(self.server.ask(request), texts)
         replies = [TextReply(text) for text in answer.translated]
         for warning in answer.warnings:
             found = _PLACE.fullmatch(warning)

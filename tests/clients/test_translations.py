@@ -87,8 +87,11 @@ def test_events_that_break_off_are_asked_for_again_and_written_once(stack, trans
     [
         (write_event("error", detail="Too late.", status=504), "/translate: Too late."),
         (write_event("text", index=0, translated="Ici."), "a different translation"),
+        (write_event("error", detail="No status."), "the answer is not JSON"),
+        (write_event("done", translated=None), "the answer has no translations"),
+        (write_event("text") + write_event("done", translated=[]), "expected 1 trans"),
     ],
-    ids=["an error", "another answer"],
+    ids=["an error", "another answer", "no problem", "no translation", "no text"],
 )
 def test_what_cannot_be_finished_is_an_error(stack, translator, second, reason):
     stack.streams.append([FIRST, second, b""])
