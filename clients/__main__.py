@@ -1,6 +1,7 @@
 """`python -m clients`: captions videos, translates files of texts and whole documents."""
 
 import sys
+from pathlib import Path
 from typing import Literal
 
 import typer
@@ -16,7 +17,7 @@ from clients.captions import (
 )
 from clients.console import console, explain, show_errors, show_progress, show_remarks
 from clients.documents import DocumentJob
-from clients.errors import ClientError, InputError, ServerError
+from clients.errors import ClientError, InputError, ServerError, explain_disk
 from clients.files import DOCUMENTS, TABLES, VIDEOS, find_sources, plan_translations
 from clients.frames import Every, Prebatch, VideoOptions
 from clients.server import DEFAULT_URL, ApiClient, RetryPolicy
@@ -179,8 +180,9 @@ def _read_input() -> str:
 
 
 def _write_output(text: str) -> None:
-    sys.stdout.buffer.write(text.encode())
-    sys.stdout.buffer.flush()
+    with explain_disk(Path("standard output")):
+        sys.stdout.buffer.write(text.encode())
+        sys.stdout.buffer.flush()
 
 
 if __name__ == "__main__":

@@ -3,11 +3,14 @@
 import json
 import os
 import signal
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
 import pytest
 
+from clients.__main__ import _write_output
+from clients.errors import OutputError
 from clients.translations import MAX_TEXTS
 from tests.clients.drawing import write_numbers
 from tests.clients.processes import run, run_process, start
@@ -55,6 +58,13 @@ def test_every_option_reaches_the_stack(stack, folder, monkeypatch):
 def test_a_time_that_no_clock_can_wait_is_refused(stack, folder):
     code, said = run(folder, stack.url, *TRANSLATE, "--timeout-s", "inf")
     assert (code, "86400" in said) == (2, True)
+
+
+def test_an_output_that_takes_no_more_is_named(monkeypatch):
+    with suppress(OSError), open("/dev/full", "w") as full:
+        monkeypatch.setattr("sys.stdout", full)
+        with pytest.raises(OutputError, match="standard output: No space left"):
+            _write_output("a")
 
 
 def test_ctrl_c_ends_it_at_once_and_says_how_to_go_on(stack, folder):
