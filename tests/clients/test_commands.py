@@ -106,6 +106,8 @@ def test_ctrl_c_ends_an_upload_that_waits_for_another_attempt(stack, folder):
         ("translate a.csv --to x/y --column text", "422 No x/y here."),
         (f"translate a.csv --to {'x' * 255} --column text", "File name too long"),
         ("translate a.csv --to fr --column text --key ключ", "--key: expected print"),
+        (f"{' '.join(TRANSLATE)} -o {'x' * 300}/", "File name too long"),
+        (f"translate a.csv --to {'x' * 300} --column text", "File name too long"),
         ("document in --to fr -o a.txt", "3 files cannot be written to one; give a "),
         ("document in --to xx", "422 No xx here."),
     ],
