@@ -78,11 +78,12 @@ def show_remarks(remarks: Remarks) -> None:
 def show_errors(*errors: type[Exception], stopped: str = "") -> Iterator[None]:
     """Print an error of these types, or of the system, and exit with status 1; after Ctrl-C,
     print `stopped` and exit with 130."""
+    shown: tuple[type[Exception], ...] = (*errors, OSError)
     try:
         yield
     except KeyboardInterrupt as error:
         console.print(stopped, end="\n" if stopped else "")
         raise typer.Exit(130) from error
-    except (*errors, OSError) as error:  # such as a folder that may not be entered
+    except shown as error:
         console.print(str(error), style="red")
         raise typer.Exit(1) from error
