@@ -97,6 +97,8 @@ class Journal:
         self.path = path
         #: The work that the journal records.
         self.done = Done()
+        #: Whether it had no origin yet.
+        self.is_new = False
         self._events = events
         self._starts: dict[int, int] = {}
         with explain_disk(path):
@@ -159,7 +161,8 @@ class Journal:
                 self._note(self._events.validate_python(content), end)
                 end = next_end
         self._log.truncate(end)
-        if end == 0:
+        self.is_new = end == 0
+        if self.is_new:
             self._log.append_lines([origin])
             self._log.sync()
 
@@ -272,11 +275,8 @@ class FileJob(ABC):
 def run_job(job: FileJob, report: Report) -> Remarks:
     """Do the missing work, write all files and remove the journal. Returns a remark for each
     broken file and each loss. Raises ClientError, in which case the journal remains."""
-    for file in job.plan.files:
-        with explain_disk(file):
-            is_there = file.exists()
-        if is_there and not job.is_overwrite and not job.plan.journal.exists():
-            raise OutputError(f"{file} already exists: --overwrite replaces it")
+    if not job.plan.journal.exists():
+        _check_outputs(job)
     job.check()
     files = [
         [source.name, source.size_bytes, source.modified_ns] for source in job.sources
@@ -287,6 +287,12 @@ def run_job(job: FileJob, report: Report) -> Remarks:
         job.events,
         is_restart=job.is_overwrite,
     ) as journal:
+        if journal.is_new:
+            try:
+                _check_outputs(job)
+            except OutputError:  # another run has ended meanwhile
+                journal.remove()
+                raise
         ended = journal.done.ended
         remarks = {number: job.publish(journal, end) for number, end in ended.items()}
 
@@ -305,3 +311,10 @@ def run_job(job: FileJob, report: Report) -> Remarks:
         warnings = [line for each in said for line in each.warnings]
         written = [path for each in said for path in each.written]
         return Remarks(errors, warnings, written)
+
+
+def _check_outputs(job: FileJob) -> None:
+    for file in job.plan.files:
+        with explain_disk(file):
+            if file.exists() and not job.is_overwrite:
+                raise OutputError(f"{file} already exists: --overwrite replaces it")

@@ -92,6 +92,22 @@ def test_files_that_are_there_are_kept_unless_they_may_go(server, clips):
     assert [*read_files(repeated).values()] == [*read_files(expected).values()]
 
 
+def test_a_run_that_begins_as_another_ends_leaves_its_files(server, clips, monkeypatch):
+    job = make_job(server, clips, "captions.jsonl")
+    with pytest.raises(Stop):
+        run(job, 3)
+
+    def end_other(_: CaptionJob) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(CaptionJob, "check", lambda _: None)
+            run(job)
+
+    monkeypatch.setattr(CaptionJob, "check", end_other)
+    with pytest.raises(OutputError, match="captions.jsonl already exists"):
+        run_job(job, lambda *_: pytest.fail("the work is done again"))
+    assert not job.plan.journal.exists()
+
+
 ORIGIN = {"url": "http://x", "every": {"frames": 1}, "files": [["a.mp4", 5, 7]]}
 EVENTS: list[CaptionAnswer | VideoEnd] = [
     CaptionAnswer(0, (0, 1), (0.0, 0.04), ("a red circle", "an “é”\nin two lines")),
