@@ -41,7 +41,9 @@ def write_video(
     share of its bytes; the beginning of an MP4 can be read without the end."""
     options = {"movflags": "faststart"} if share < 1 else {}
     height, width, _ = pictures[0].shape
-    with av.open(path, "w", options=options) as container:
+    how: Any = {"options": options, "metadata_encoding": "latin-1"}
+    with av.open(path, "w", **how) as container:
+        container.metadata["title"] = "Numéros"
         stream = container.add_stream(codec, rate=rate)
         stream.width, stream.height = width, height
         stream.pix_fmt = "bgr0" if codec == "ffv1" else "yuv420p"
