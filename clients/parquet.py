@@ -88,7 +88,8 @@ class ParquetFile(TextTable):
             file = pq.ParquetFile(
                 self.source.path, buffer_size=_PAGE_BYTES, pre_buffer=False
             )
-        except (pa.ArrowException, OSError) as error:
+        # A name that is not UTF-8 is a ValueError.
+        except (pa.ArrowException, ValueError, OSError) as error:
             raise self._explain(error) from error
         with file:
             schema = file.schema_arrow

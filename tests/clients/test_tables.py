@@ -285,3 +285,11 @@ def test_a_table_without_rows_has_the_column(tmp_path):
 def test_columns_that_do_not_fit_are_refused(tmp_path, columns, reason):
     with pytest.raises(InputError, match=reason):
         list(write_parquet(tmp_path / "a.parquet", columns).read())
+
+
+def test_a_column_whose_name_is_not_utf_8_is_an_error(tmp_path):
+    table = write_parquet(tmp_path / "a.parquet", {"text": ["a"], "body": ["b"]})
+    content = table.source.path.read_bytes().replace(b"body", b"b\xffdy")
+    table.source.path.write_bytes(content)
+    with pytest.raises(InputError, match="a.parquet: 'utf-8' codec can't decode"):
+        list(table.read())
