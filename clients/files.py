@@ -3,6 +3,7 @@ completely or not at all.
 """
 
 import glob
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -83,7 +84,8 @@ def find_sources(arguments: Sequence[str], kind: SourceKind) -> list[Source]:
                 source = Source(path, relative, status.st_size, status.st_mtime_ns)
                 found.setdefault(path.resolve(), source)
         except OSError as error:
-            raise InputError(f"{argument}: {error.strerror}") from error
+            place = error.filename or argument
+            raise InputError(f"{place}: {error.strerror}") from error
     return list(found.values())
 
 
@@ -93,8 +95,9 @@ def _expand(argument: str, kind: SourceKind) -> Iterator[tuple[Path, Path]]:
     if path.is_file():
         return iter([(path, Path(path.name))])
     if path.is_dir():
-        found = (file for file in path.rglob("*") if kind.includes(file))
-        files = sorted(file for file in found if file.is_file())
+        walked = os.walk(path, onerror=_fail)
+        names = (Path(folder, name) for folder, _, names in walked for name in names)
+        files = sorted(file for file in names if kind.includes(file) and file.is_file())
         if not files:
             raise InputError(
                 f"{argument}: the folder contains no {kind.name} "
@@ -108,6 +111,10 @@ def _expand(argument: str, kind: SourceKind) -> Iterator[tuple[Path, Path]]:
     if not files:
         raise InputError(f"{argument}: no file matches this pattern")
     return ((file, Path(file.name)) for file in files)
+
+
+def _fail(error: OSError) -> None:
+    raise error
 
 
 def _is_lock(file: PurePath) -> bool:

@@ -1,6 +1,9 @@
 """The videos that files, folders and patterns select, and the files that a run writes."""
 
+import errno
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -163,6 +166,20 @@ def test_arguments_name_videos(arguments, names):
 def test_an_argument_that_means_no_video_is_refused(argument, reason):
     with pytest.raises(InputError, match=reason.replace("*", ".")):
         find_sources(["clips/b.mp4", argument], VIDEOS)
+
+
+@pytest.mark.usefixtures("clips")
+def test_a_folder_that_may_not_be_read_is_not_left_out(monkeypatch):
+    scan = os.scandir
+
+    def refuse(path: Any) -> Any:
+        if Path(path).name == "season":
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(InputError, match="clips/season: Permission denied"):
+        find_sources(["clips"], VIDEOS)
 
 
 def test_a_folders_documents_are_those_that_the_stack_takes():
