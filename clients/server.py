@@ -23,7 +23,7 @@ from contract.tasks import CAPTIONING, PATHS
 DEFAULT_URL = "http://127.0.0.1:7777"
 #: The most bytes read from an answer; no captions are larger.
 MAX_ANSWER_BYTES = 16 << 20
-_PIECE_BYTES = 1 << 16
+_PIECE_BYTES, _SENT_BYTES = 1 << 16, 1 << 18
 #: OpenSSL's reasons if the other side does not speak TLS.
 _NO_TLS = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST"})
 
@@ -256,11 +256,17 @@ class ApiClient:
     def _send(self, request: ApiRequest, read: Reader[Read]) -> Read | Attempt:
         timeout_s = self._patience.timeout_s
         deadline = time.monotonic() + timeout_s
+        # The connect timeout applies to the sending of each piece.
+        pieces = (
+            memoryview(part)[start : start + _SENT_BYTES]
+            for part in request.body
+            for start in range(0, len(part), _SENT_BYTES)
+        )
         answer = self._pool.urlopen(
             request.method,
             self._prefix + request.path,
-            # http.client accepts a list of buffers, though urllib3's types do not.
-            body=cast(Any, request.body) if request.body else None,
+            # http.client accepts buffers, though urllib3's types do not.
+            body=cast(Any, pieces) if request.body else None,
             headers={
                 "Accept": request.accept,
                 "Content-Type": request.content_type,

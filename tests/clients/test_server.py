@@ -1,6 +1,7 @@
 """Requests to a server that fails, responds slowly or refuses."""
 
 import socket
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -121,6 +122,26 @@ def test_the_server_says_when_to_come_back(stack, server, waits):
     stack.will("unavailable-60s")
     server.caption(make_body(7), 1)
     assert max(waits) == 60
+
+
+def test_a_large_frame_may_take_longer_than_a_connection():
+    size, line = 8 << 20, socket.create_server(("127.0.0.1", 0))
+
+    def read_slowly() -> None:
+        client, _ = line.accept()
+        with client, client.makefile("rb") as file:
+            assert b"\r\n" in iter(file.readline, b"")
+            for _ in range(0, size, 1 << 16):
+                assert file.read(1 << 16)
+                time.sleep(0.01)
+            client.sendall(b"HTTP/1.1 204 No Content\r\n\r\n")
+
+    patience = RetryPolicy(attempts=1, connect_timeout_s=0.4)
+    url = f"http://127.0.0.1:{line.getsockname()[1]}"
+    with line, ThreadPoolExecutor() as pool, ApiClient(url, patience) as server:
+        reading = pool.submit(read_slowly)
+        assert server.ask(ApiRequest("POST", "/", (bytes(size),))) is None
+        reading.result()
 
 
 @pytest.mark.parametrize("failure", ["hang", "drip"])
