@@ -8,14 +8,14 @@ import json
 from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, field
 from itertools import islice, takewhile
 from multiprocessing.pool import AsyncResult, ThreadPool
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
-from pydantic import TypeAdapter
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from clients.errors import OutputError, explain_disk
 from clients.files import OutputPlan, Source
@@ -30,6 +30,9 @@ LOOK_S = 0.5
 @dataclass(frozen=True)
 class Event:
     """An event of a job, recorded in its journal."""
+
+    # Another version's answer would be an end.
+    __pydantic_config__: ClassVar = ConfigDict(extra="forbid")
 
     #: The index of the file among the job's sources.
     source: int
@@ -81,7 +84,7 @@ Question = TypeVar("Question")
 
 class Journal:
     """The record of a job, which survives a kill: a line with the origin, then one for each
-    answer and each end. A later run continues after the last complete line."""
+    answer and each end. A later run continues after the last line that it can read."""
 
     def __init__(
         self,
@@ -157,9 +160,10 @@ class Journal:
                 )
             end = 0
         if end:
-            for next_end, content in lines:
-                self._note(self._events.validate_python(content), end)
-                end = next_end
+            with suppress(ValidationError):
+                for next_end, content in lines:
+                    self._note(self._events.validate_python(content), end)
+                    end = next_end
         self._log.truncate(end)
         self.is_new = end == 0
         if self.is_new:

@@ -153,6 +153,17 @@ def test_a_journal_that_ends_anywhere_goes_on_after_its_last_whole_line(path):
         assert path.read_bytes() == written
 
 
+@pytest.mark.parametrize("line", ['{"source": 0, "texts": ["a"]}\n', "[1]\n"])
+def test_a_line_of_another_version_is_no_end(path, line):
+    with open_journal(path) as journal:
+        journal.append(EVENTS[0])
+    before = path.read_text()
+    path.write_text(before + line)
+    with open_journal(path) as journal:
+        assert journal.done == count(EVENTS[:1])
+    assert path.read_text() == before
+
+
 @pytest.mark.parametrize("content", ["[1, 2]\n", '"text"\n', "{}\n"])
 def test_a_file_that_is_no_journal_is_left_alone(path, content):
     path.write_text(content)
