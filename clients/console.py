@@ -16,7 +16,9 @@ from clients.bulk import Event, Remarks, Report
 
 _OPTIONS = yaml.safe_load(Path(__file__).with_name("options.yaml").read_text("utf-8"))
 #: Messages go to standard error, so that a pipe receives results only.
-console = Console(stderr=True, markup=False, highlight=False, soft_wrap=True)
+console = Console(
+    stderr=True, markup=False, emoji=False, highlight=False, soft_wrap=True
+)
 
 Command = TypeVar("Command", bound=Callable[..., None])
 

@@ -101,7 +101,10 @@ def test_ctrl_c_ends_an_upload_that_waits_for_another_attempt(stack, folder):
         ("caption a.mp4 -o x.jsonl --every 2m", "--every 2m: expected"),
         ("caption a.mp4 -o a.mp4 --format srt", "a.mp4 already exists"),
         ("translate a.csv --to fr", "a.csv: name its column of texts with --column"),
-        ("translate a.csv --to fr --column x", "a.csv has no column x; found id, text"),
+        (
+            "translate a.csv --to fr --column :x:",
+            "a.csv has no column :x:; found id, t",
+        ),
         ("translate a.csv --to xx --column text", "422 No xx here."),
         ("translate a.csv --to x/y --column text", "422 No x/y here."),
         (f"translate a.csv --to {'x' * 255} --column text", "File name too long"),
