@@ -99,13 +99,15 @@ class Registry:
 
     def _look(self) -> None:
         """Write counts and read keys. Only the first of several failures is logged."""
-        began, counts = time.monotonic(), self._ledger.list_unsaved()
+        began = time.monotonic()
         late = TimeoutError("The database does not answer.")
         try:
+            counts = self._ledger.list_unsaved()
             known = counts, self._ledger.id, self._version
             # At startup, hundreds of processes may compete for the CPU.
             with gevent.Timeout(_LOOK_S if self._version else _START_S, late):
                 seen = call_in_thread(self._threads, self._storage.sync, *known)
+            self._ledger.learn(counts, seen.elsewhere)
         except Exception as error:  # no error may end the loop
             if self._is_reachable:
                 is_ours = isinstance(error, StorageError)
@@ -119,4 +121,3 @@ class Registry:
         self._seen_at = began
         self._version = seen.version
         self._keys = self._keys if seen.keys is None else seen.keys
-        self._ledger.learn(counts, seen.elsewhere)

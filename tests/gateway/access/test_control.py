@@ -1,5 +1,6 @@
 """Requests with and without a key, through the whole gateway."""
 
+import errno
 import io
 import json
 import re
@@ -8,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import gevent
 import pytest
@@ -15,6 +17,7 @@ from flask.testing import FlaskClient
 
 from contract.dialects import OURS, find_dialect
 from gateway.access.keys import Grant, make_token, read_id
+from gateway.access.usage import UsageLedger
 from gateway.cache.table import share
 from gateway.database import connections
 from tests.description import Description
@@ -146,6 +149,19 @@ def lock(path: Path) -> Iterator[None]:
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("BEGIN EXCLUSIVE")
         yield
+
+
+@pytest.mark.parametrize("step", ["list_unsaved", "learn"])
+def test_a_ledger_that_cannot_be_read_for_a_moment_ends_nothing(
+    make_guarded, keys, monkeypatch, step
+):
+    client = make_guarded()
+    with monkeypatch.context() as patch:
+        full = Mock(side_effect=OSError(errno.EMFILE, "Too many open files"))
+        patch.setattr(UsageLedger, step, full)
+        wait_until(lambda: gevent.sleep(0.01) or full.called)
+    token = keys.add("cat", Grant())
+    wait_until(lambda: look(client) and post(client, token).status_code == 200)
 
 
 def test_keys_are_neither_logged_nor_measured(make_guarded, keys, torchserve, caplog):
