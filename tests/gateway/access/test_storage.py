@@ -115,6 +115,18 @@ def test_processes_that_begin_together_wait_for_nobody(tmp_path, monkeypatch):
         each.close()
 
 
+@pytest.mark.slow
+def test_a_restart_of_the_server_between_two_questions_is_not_noticed(postgresql):
+    url = postgresql()
+    with closing(KeyStorage(url)) as storage:
+        storage.add("cat", GRANT)
+        with connect(url) as other:
+            ends = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {}"
+            mine = "pid <> pg_backend_pid() AND datname = current_database()"
+            other.exec_driver_sql(ends.format(mine))
+        assert len(storage.list_all()) == 1
+
+
 def test_the_steps_lead_to_the_tables_that_the_code_uses(storage, database):
     storage.list_all()
     with connect(database) as connection:
