@@ -138,6 +138,8 @@ class Telemetry:
         #: Amounts and seconds that wait to be written, by metrics and labels.
         self._amounts: collections.Counter[tuple[Any, ...]] = collections.Counter()
         self._times: list[tuple[Any, ...]] = []
+        #: When the next write is due.
+        self._write_at = 0.0
         for target, status in product((*languages, NO_TARGET), _STATUSES):
             self.translations.labels(target, status)
         for task in tasks:
@@ -169,7 +171,9 @@ class Telemetry:
 
     def count(self, counter: Counter, *labels: object, amount: int = 1) -> None:
         """Increase a counter under these labels."""
-        if not self._amounts:
+        now = time.monotonic()
+        if now > self._write_at:  # in a notebook, the last one's thread may run no loop
+            self._write_at = now + _WRITE_S
             spawn_later(_WRITE_S, self.write)
         self._amounts[counter, *labels] += amount
 

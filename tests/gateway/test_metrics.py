@@ -1,12 +1,15 @@
 """The counters and gauges of `GET /metrics`."""
 
 import io
+from threading import Thread
 
+import gevent
 import numpy as np
 import pytest
 from flask.testing import FlaskClient
 from prometheus_client.parser import text_string_to_metric_families
 
+from gateway.metrics import Telemetry
 from tests.gateway.conftest import TASKS
 
 WANTED = {"src_lang": "en", "src_text": "Hello", "tgt_lang": "ko"}
@@ -43,6 +46,19 @@ def test_requests_are_counted_and_timed_by_route_and_status(client):
     assert metrics["babelgate_request_seconds_count", "/healthz"] == 2
     assert metrics["babelgate_request_seconds_bucket", "+Inf", "/healthz"] == 2
     assert metrics["babelgate_request_seconds_sum", "/healthz"] > 0
+
+
+def test_counts_are_written_though_the_first_ones_thread_runs_no_loop():
+    telemetry = Telemetry()
+    first = Thread(target=telemetry.count_answer, args=("/translate", None, 200, 1.0))
+    first.start()
+    first.join()
+    gevent.sleep(0.1)
+    telemetry.count_answer("/translate", None, 200, 1.0)
+    gevent.sleep(0.1)
+    name = "babelgate_request_seconds_count"
+    found = telemetry.registry.get_sample_value(name, {"route": "/translate"})
+    assert (found, telemetry._times) == (2, [])
 
 
 def test_requests_to_translate_are_counted_by_target_and_status(client, torchserve):
