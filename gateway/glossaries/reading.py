@@ -239,7 +239,11 @@ def _read_form(text: bytes) -> dict[str, Any]:
     """Read a form, in which `dictionaries[0].entries` is a field of a list's first object."""
     fields: dict[str, Any] = {}
     listed: dict[int, dict[str, str]] = {}
-    for name, value in parse_qsl(_decode(text), keep_blank_values=True):
+    try:
+        pairs = parse_qsl(_decode(text), keep_blank_values=True, errors="strict")
+    except UnicodeDecodeError as error:
+        raise MalformedRequest("A field is not UTF-8.") from error
+    for name, value in pairs:
         found = _INDEXED.fullmatch(name)
         if found:
             listed.setdefault(int(found[1]), {})[found[2] or found[3]] = value

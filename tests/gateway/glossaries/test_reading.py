@@ -61,6 +61,7 @@ FAULTS = [
     (make("OurGlossary", b"{"), "body", "", "not JSON"),
     (make("OurGlossary", b'{"a": {"b": 1, "b": 2}}'), "body", "", "'b' is repeated in"),
     (make("OurGlossary", b"\xff", FORM), "body", "", "not UTF-8: byte 0"),
+    (make("OurGlossary", b"entries=%E9", FORM), "body", "", "field is not UTF-8"),
     (make("OurGlossary", {}), "missing", "name", "missing, expected a string"),
     (make("OurGlossary", OURS | {"name": " "}), "wrong", "name", "expected 1 to 1024"),
     (make("OurGlossary", OURS | {"name": "a\0"}), "wrong", "name", "no control"),
