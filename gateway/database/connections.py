@@ -78,7 +78,7 @@ def read_url(given: str) -> URL:
     """Return the URL of a supported database, with its driver. Raises StorageError."""
     try:
         url = make_url(given)
-    except ArgumentError as error:
+    except (ArgumentError, ValueError) as error:  # the latter for a port
         raise StorageError(f"{_VARIABLE}: not a URL; {_EXPECTED}") from error
     match url.get_backend_name():
         case "sqlite" if url.database:
