@@ -26,16 +26,16 @@ _LOCK_S, _LEAST_PAUSE_S, _MOST_PAUSE_S = 5.0, 0.0002, 0.01
 _HELD = "another process holds the lock"
 
 
-def map_file(folder: Path | None, name: str, size: int) -> mmap.mmap:
-    """Return `size` bytes of memory, shared by name. It is private without a folder, or if the
-    disk is full."""
+def map_file(folder: Path | None, name: str, size: int) -> mmap.mmap | None:
+    """Return `size` bytes of memory, shared by name; None without a folder, or if the disk is
+    full."""
     if folder is None:
-        return mmap.mmap(-1, size)
+        return None
     try:
         return _map(folder / name, size)
     except OSError as error:
         log.warning("%s is not shared: %s", folder / name, error.strerror)
-        return mmap.mmap(-1, size)
+        return None
 
 
 def _map(path: Path, size: int) -> mmap.mmap:

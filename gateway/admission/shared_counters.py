@@ -39,7 +39,7 @@ _PLACE = struct.Struct(f"{_WIDTH}d")
 
 class SharedCounters:
     """The counters of one process, in its place in shared memory. They are private without a
-    folder, or if all places are taken.
+    folder, if all places are taken, or if the disk is full.
 
     Each process writes only its place and reads all others, so no locks are needed. However a
     process ends, its place is then free again."""
@@ -50,21 +50,23 @@ class SharedCounters:
         taken = take_place(folder) if folder else None
         self._folder = folder if taken else None
         self._lock, self.place = taken or (-1, 0)
-        self._rows = map_file(self._folder, "rows", PROCESSES * ROWS)
+        shared = map_file(self._folder, "rows", PROCESSES * ROWS)
+        self._rows = shared or mmap.mmap(-1, PROCESSES * ROWS)
         first = self.place * ROWS
         self._rows[first : first + ROWS] = bytes(ROWS)
-        self._free = deque(range(first, first + ROWS))
+        # Workers would take a number that is not in their file for an unwanted row's.
+        self._free = deque(range(first, first + ROWS) if shared else ())
 
     def open(self, model: str) -> ModelCounters:
         """The counters of one model."""
         size = _NUMBER_BYTES * (1 + PROCESSES * _WIDTH)
-        memory = map_file(self._folder, f"{model}.model", size)
-        return ModelCounters(memory, self.place)
+        shared = map_file(self._folder, f"{model}.model", size)
+        return ModelCounters(shared or mmap.mmap(-1, size), self.place)
 
     def take_number(self) -> int | None:
         """Return a number by which workers can check whether a row is still wanted, or None if
         no worker checks or all numbers are taken."""
-        if self._folder is None or not self._free:
+        if not self._free:
             return None
         number = self._free.popleft()
         self._rows[number] = 1

@@ -1,8 +1,10 @@
 """The counters that gateway processes share, among themselves and with workers."""
 
+import os
 import time
 from array import array
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -90,6 +92,19 @@ def test_a_process_without_a_place_sees_itself(folder, monkeypatch, caplog):
     alone.publish(LOAD)
     assert alone.read() == second.open("ko").read() == (LOAD, 1)
     assert third.take_number() is None
+
+
+def test_a_process_that_began_on_a_full_disk_numbers_no_rows(folder, monkeypatch):
+    """Workers read the file, which the next process makes once there is room again."""
+    with monkeypatch.context() as patch:
+        full = Mock(side_effect=OSError(28, "No space left on device"))
+        patch.setattr(os, "posix_fallocate", full)
+        counters = SharedCounters(folder)
+        alone = counters.open("ko")
+    assert counters.take_number() is None
+    assert SharedCounters(folder).take_number() is not None
+    alone.publish(LOAD)
+    assert alone.read() == (LOAD, 1)
 
 
 def test_where_numbers_run_out_rows_have_none(folder: Path):
