@@ -97,6 +97,7 @@ def _make_engine(url: URL) -> Engine:
         return engine
     limits = "statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"
     options = " ".join(f"-c {name}={_LIMIT_S}s" for name in limits)
+    options += f" {url.query.get('options', '')}"
     # A restart of the server ends idle connections; a ping opens another one.
     engine = create_engine(url, connect_args={"options": options}, pool_pre_ping=True)
     _limit_waits(engine, _LIMIT_S + 1)  # a hanging server ignores its options

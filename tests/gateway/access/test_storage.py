@@ -127,6 +127,20 @@ def test_a_restart_of_the_server_between_two_questions_is_not_noticed(postgresql
         assert len(storage.list_all()) == 1
 
 
+@pytest.mark.slow
+def test_the_options_of_a_url_apply_besides_ours(postgresql):
+    url = postgresql()
+    with connect(url) as other:
+        other.exec_driver_sql("CREATE SCHEMA ours")
+    with closing(KeyStorage(f"{url}?options=-csearch_path%3Dours")) as storage:
+        storage.add("cat", GRANT)
+        with storage.look() as connection:
+            shown = connection.exec_driver_sql("SHOW statement_timeout").scalar_one()
+    with connect(url) as other:
+        assert other.exec_driver_sql("SELECT count(*) FROM ours.keys").scalar_one() == 1
+    assert shown == "3s"
+
+
 def test_the_steps_lead_to_the_tables_that_the_code_uses(storage, database):
     storage.list_all()
     with connect(database) as connection:
