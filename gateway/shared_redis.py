@@ -4,7 +4,10 @@ import logging
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from gevent.monkey import is_module_patched
+
 from gateway.circuit_breaker import CircuitBreaker
+from gateway.threads import run_beside
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +45,12 @@ class SharedRedis:
 
     def ask(self, question: Callable[[], Out]) -> Out | None:
         """Return the result of a call that uses the client. None if Redis does not answer, or
-        did not answer a moment ago."""
+        did not answer a moment ago. If gevent patches nothing, a thread waits."""
+        if is_module_patched("socket"):
+            return self._ask(question)
+        return run_beside(self._ask, question)
+
+    def _ask(self, question: Callable[[], Out]) -> Out | None:
         if not self.breaker.let_in():
             return None
         try:

@@ -1,9 +1,12 @@
 """Requests per minute, counted in this machine's memory and in a real Redis."""
 
 import secrets
+import socket
+import time
 from collections.abc import Callable
 from pathlib import Path
 
+import gevent
 import pytest
 
 from gateway.access.keys import ApiKey, Grant
@@ -137,6 +140,18 @@ def test_while_redis_is_gone_this_machine_counts_alone(tmp_path, caplog):
     with run_redis(tmp_path, port):
         assert send(limiter, key, 9) == 5
         assert "answers again" in caplog.text
+
+
+def test_a_redis_that_hangs_stops_no_other_greenlet():
+    """Also with embedded models, where gevent patches nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        place = f"redis://127.0.0.1:{server.getsockname()[1]}"
+        redis = SharedRedis(place, 1.0, "tests")
+        asking = gevent.spawn(redis.ask, redis.client.ping)
+        began = time.monotonic()
+        gevent.sleep(0.01)
+        assert time.monotonic() < began + 0.9
+        assert asking.get() is None
 
 
 def test_a_redis_may_be_on_a_host_of_any_name():
