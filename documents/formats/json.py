@@ -8,16 +8,10 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import NoReturn
 
+from contract.languages import normalize_variant
 from documents.errors import DamagedDocument, RefusedContent
 from documents.formats.encoding import mend
-from documents.formats.format import (
-    Edit,
-    is_prose,
-    make_format,
-    name_language,
-    read_whole,
-    surround,
-)
+from documents.formats.format import Edit, is_prose, make_format, read_whole, surround
 
 #: Deeper than any file written by people.
 _MAX_DEPTH = 200
@@ -87,7 +81,9 @@ def _find_edit(raw: str, start: int, is_escaped: bool) -> Iterator[Edit]:
 
 def _name_locale(raw: str, start: int) -> Edit:
     def write(_: Sequence[str], language: str) -> str:
-        return json.dumps(name_language(json.loads(raw), language))
+        is_same = normalize_variant(json.loads(raw)) == language
+        # Flutter separates the parts of a name with underscores only.
+        return raw if is_same else json.dumps(language.replace("-", "_"))
 
     return Edit(start, start + len(raw), (), write)
 

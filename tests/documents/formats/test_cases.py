@@ -92,6 +92,11 @@ def test_a_translation_brings_no_markup_of_its_own(name, document, text, new):
     assert translate(name, document, lambda _: text).decode() == new
 
 
+def test_flutter_reads_the_name_of_a_language_with_a_script():
+    new = translate("a.arb", b'{"@@locale": "en"}', shout, "zh-Hant")
+    assert new == b'{"@@locale": "zh_Hant"}'
+
+
 @pytest.mark.parametrize(("name", "document", "said"), list_cases("damaged"))
 def test_what_is_damaged_is_told(name, document, said):
     with pytest.raises(DamagedDocument) as caught:
