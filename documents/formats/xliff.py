@@ -144,10 +144,18 @@ class _Reader:
         state = _read_attributes(target.tag).get("state")
         is_open = unit.is_open or state in _OPEN_STATES or target.raw == source.raw
         language = self.target_language
+        fragment = inline.write_fragment(source.pieces).strip(_SPACE)
+        texts = (fragment,) if inline.has_text(source.pieces) else ()
+        # A new target may have the source's segments, without their texts.
+        is_filled = any(
+            piece.raw.strip()
+            for piece in target.pieces
+            if not texts or piece.role is PieceRole.TEXT
+        )
 
         def is_done(wanted: str) -> bool:
             is_ours = language in ("", wanted)
-            return bool(target.raw.strip()) and is_ours and not is_open
+            return is_filled and is_ours and not is_open
 
         def write(new: Sequence[str], wanted: str) -> str:
             inner = source.raw
@@ -157,8 +165,6 @@ class _Reader:
                 inner = surround(inner, read, _SPACE)
             return f"{start}{inner}</{target.tag.name}>"
 
-        fragment = inline.write_fragment(source.pieces).strip(_SPACE)
-        texts = (fragment,) if inline.has_text(source.pieces) else ()
         yield Edit(target.start, target.end, texts, write, is_done)
 
 
