@@ -16,6 +16,8 @@ _OPAQUE = frozenset(
     "code kbd math noscript pre samp script style svg template textarea tt".split()
 )
 
+#: Elements whose empty tags `<svg/>` are complete in HTML too.
+_FOREIGN = frozenset(("math", "svg"))
 #: Elements without content and without an end tag.
 VOID = frozenset(
     """area base br col embed hr img input link meta param source track wbr""".split()
@@ -34,7 +36,7 @@ ATTRIBUTE = re.compile(
 #: Elements that contain raw text, and the patterns that end them.
 _RAW = {
     name: re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE)
-    for name in ("script", "style")
+    for name in ("script", "style", "textarea")
 }
 #: Comments end in more ways in HTML.
 _COMMENT = re.compile(r"<!--(?:-?>|.*?--!?>)", re.DOTALL)
@@ -139,10 +141,11 @@ def _is_kept(tag: str) -> bool:
 
 def take_element(first: Token, rest: Iterator[Token], *, is_xml: bool = False) -> str:
     """Return the element that `first` begins, up to the source's end if it is not closed."""
-    raw, depth = [first.raw], 1
+    has_empty = is_xml or first.name in _FOREIGN
+    raw, depth = [first.raw], 0 if has_empty and first.is_empty else 1
     while depth and (token := next(rest, None)):
         raw.append(token.raw)
-        if token.name == first.name and not (is_xml and token.is_empty):
+        if token.name == first.name and not (has_empty and token.is_empty):
             depth += 1 if token.is_start else -1
     return "".join(raw)
 
