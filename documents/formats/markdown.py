@@ -98,7 +98,8 @@ class Locator:
 
 #: A megabyte of text becomes a hundred megabytes of tokens.
 _MAX_BYTES = 4 << 20
-_TASK = re.compile(r"\[[ xX]\]\s+")
+#: The box of a task, or the kind of a note, which has a line of its own.
+_TASK = re.compile(r"\[[ xX]\]\s+|\[!\w+\][ \t]*(?:\n\s*|\Z)")
 #: The place in a written block after a hard line break, until the block is complete.
 _NEXT_LINE = "\0"
 #: Characters that would begin a list, a heading or a quotation at the start of a line.
