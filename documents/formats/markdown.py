@@ -100,6 +100,8 @@ class Locator:
 _MAX_BYTES = 4 << 20
 #: The box of a task, or the kind of a note, which has a line of its own.
 _TASK = re.compile(r"\[[ xX]\]\s+|\[!\w+\][ \t]*(?:\n\s*|\Z)")
+#: The lines around front matter in TOML, which is read as YAML is.
+_TOML = re.compile(r"^\+{3}(?=\s*$)", re.MULTILINE)
 #: The place in a written block after a hard line break, until the block is complete.
 _NEXT_LINE = "\0"
 #: Characters that would begin a list, a heading or a quotation at the start of a line.
@@ -230,7 +232,8 @@ def find_edits(content: str) -> Iterator[Edit]:
     """Yield the edits of a document, in order."""
     locator, parser = Locator(content), make_parser()
     env: dict[str, object] = {}
-    for parent, block in pairwise(parser.parse(content, env)):
+    read = _TOML.sub("---", content, count=2) if _TOML.match(content) else content
+    for parent, block in pairwise(parser.parse(read, env)):
         if block.type == "inline" and (places := locator.locate(block, parent)):
             is_cell = parent.type in ("th_open", "td_open")
             children: list[Token] = []
