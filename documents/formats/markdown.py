@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
 from typing import Any
+from unicodedata import category
 
 from markdown_it import MarkdownIt
 from markdown_it.common.utils import mdTrim
@@ -111,6 +112,17 @@ _START = re.compile(
 )
 #: Space at the edges of formatted text, next to which a mark would not count as one.
 _INNER_SPACE = re.compile(r'(?<!">)((?:<g id="\d+">)+)(\s++)|(?<!\s)(\s++)((?:</g>)+)')
+#: The outer side of a mark of emphasis, until the block is complete.
+_SIDE = "\ud800"
+_SIDED = re.compile(rf"{_SIDE}[*_~]+|[*_~]+{_SIDE}")
+#: An underscore that is part of a word, where only an asterisk counts as a mark.
+_TIGHT = re.compile(
+    rf"(?<=[^\s!-/:-@\[-`{{-~]){_SIDE}_|_{_SIDE}(?=[^\s!-/:-@\[-`{{-~])"
+)
+#: Marks, and the characters outside and inside of them, or the other way round.
+_EDGE = re.compile(
+    rf"(?<=(\S))(?:{_SIDE}[*_~]+)+(?=(.))|(?<=(.))(?:[*_~]+{_SIDE})+(?=(\S))"
+)
 #: An image's text without any markup.
 _PLAIN = re.compile(r"[^\[\]\\*_`<&!\n]*")
 _TAG = re.compile(r"</?([a-zA-Z][\w-]*+)[^>]*+>")
@@ -281,6 +293,9 @@ class _Block:
             written = inline.read_fragment(
                 fragment, own, lambda text: _escape(text, special)
             )
+            if _TIGHT.search(written):
+                written = _SIDED.sub(lambda mark: mark[0].replace("_", "*"), written)
+            written = _EDGE.sub(_set_apart, written).replace(_SIDE, "")
             # A backslash prevents the text from being a list, a heading or a quotation.
             return _START.sub(r"\g<0>\\", written).replace(_NEXT_LINE, "")
 
@@ -341,7 +356,18 @@ class _Block:
         if token.type == "link_close" and raw in ("]", "][]"):
             # The link's text was the label of its definition.
             raw = f"][{' '.join(self.text[label:start].split())}]"
+        elif token.tag != "a":
+            raw = _SIDE + raw if role is PieceRole.OPENING else raw + _SIDE
         return InlinePiece(raw, role, token.tag)
+
+
+def _set_apart(found: re.Match[str]) -> str:
+    """Return marks with a space on their outer side if, between a letter there and punctuation
+    inside, they would not count: as in languages without spaces between words."""
+    outer, inner = (category(found[1] or found[4]), category(found[2] or found[3]))
+    is_lost = inner[0] in "PS" and outer[0] not in "PS"
+    space = " " if is_lost else ""
+    return space + found[0] if found[1] else found[0] + space
 
 
 def _read_tag(raw: str) -> InlinePiece:
