@@ -265,8 +265,41 @@ class _Field:
     is_shown: bool = False
 
 
+@dataclass
+class _Fields:
+    """The open fields of a part: they may begin in one paragraph and end in another."""
+
+    opened: list[_Field] = field(default_factory=list)
+    #: The number of open fields that do not show their content.
+    hidden: int = 0
+
+    def follow(self, element: Element) -> bool:
+        """Track the open fields. Return whether an element belongs to one."""
+        name = name_of(element)
+        last = self.opened[-1] if self.opened else None
+        if name == "w:instrText" and last:
+            # The first word is the kind of field.
+            instruction = last.instruction + (element.text or "")
+            last.instruction = instruction.lstrip()[:_LONGEST_WORD]
+        if name != "w:fldChar":
+            return name == "w:instrText"
+        kind = attribute(element, "w:fldCharType")
+        if kind == "begin":
+            self.opened.append(_Field())
+            self.hidden += 1
+        elif kind == "separate" and last:
+            words = last.instruction.split()
+            self.hidden += last.is_shown
+            last.is_shown = bool(words) and words[0] in _WRITTEN_FIELDS
+            self.hidden -= last.is_shown
+        elif kind == "end" and last:
+            self.hidden -= not last.is_shown
+            self.opened.pop()
+        return True
+
+
 class _WordRuns(Runs):
-    """Paragraphs of one block, whose fields may begin in one run and end in another."""
+    """Paragraphs of one block."""
 
     run, properties, text, first = "w:r", "w:rPr", "w:t", "w:pPr"
     heads = frozenset({"w:smartTagPr", "w:customXmlPr"})
@@ -275,11 +308,9 @@ class _WordRuns(Runs):
     invisible = frozenset({"w:lang", "w:noProof"})
     is_spaced = True
 
-    def find_slots(self, paragraph: Element) -> list[Slot]:
-        self._fields: list[_Field] = []
-        #: The number of open fields that do not show their content.
-        self._hidden = 0
-        return super().find_slots(paragraph)
+    def __init__(self, fields: _Fields) -> None:
+        super().__init__()
+        self._fields = fields
 
     def read(self, paragraph: Element) -> Iterator[Part]:
         for child in paragraph:
@@ -287,13 +318,13 @@ class _WordRuns(Runs):
             inner = self._open_container(child, name)
             if name == self.run:
                 yield from self.read_run(child)
-            elif inner is not None and not self._hidden:
+            elif inner is not None and not self._fields.hidden:
                 base, parts = self.join(self.read(inner))
                 shell = Container(child, inner, base)
                 yield Span(shell, parts, is_container=True, key=shell)
             elif name not in (self.first, *self.heads, *self.stale):
                 for element in inner.iter() if inner is not None else ():
-                    self._follow(element)
+                    self._fields.follow(element)
                 yield Atom(((child, None),))
 
     def read_run(self, run: Element) -> Iterator[Part]:
@@ -302,13 +333,13 @@ class _WordRuns(Runs):
             name = name_of(child)
             if name == self.properties or name in self.stale:
                 continue
-            if name == "w:ruby" and not self._hidden:
+            if name == "w:ruby" and not self._fields.hidden:
                 # A translation loses the reading of the characters.
                 base = find(child, "w:rubyBase")
                 for inner in base if base is not None else ():
                     yield from self.read_run(inner)
                 continue
-            is_field = (self._hidden > 0) | self._follow(child)
+            is_field = (self._fields.hidden > 0) | self._fields.follow(child)
             if is_field or name not in (self.text, *_LETTERS):
                 yield Atom(((child, style),))
             else:
@@ -321,30 +352,6 @@ class _WordRuns(Runs):
             instruction = attribute(child, "w:instr").split()[:1]
             return child if set(instruction) & set(_WRITTEN_FIELDS) else None
         return child if name in _CONTAINERS else None
-
-    def _follow(self, element: Element) -> bool:
-        """Track the open fields. Return whether an element belongs to one."""
-        name = name_of(element)
-        last = self._fields[-1] if self._fields else None
-        if name == "w:instrText" and last:
-            # The first word is the kind of field.
-            instruction = last.instruction + (element.text or "")
-            last.instruction = instruction.lstrip()[:_LONGEST_WORD]
-        if name != "w:fldChar":
-            return name == "w:instrText"
-        kind = attribute(element, "w:fldCharType")
-        if kind == "begin":
-            self._fields.append(_Field())
-            self._hidden += 1
-        elif kind == "separate" and last:
-            words = last.instruction.split()
-            self._hidden += last.is_shown
-            last.is_shown = bool(words) and words[0] in _WRITTEN_FIELDS
-            self._hidden -= last.is_shown
-        elif kind == "end" and last:
-            self._hidden -= not last.is_shown
-            self._fields.pop()
-        return True
 
     def mark(self, run: Element, language: str) -> None:
         properties = self.open_properties(run)
@@ -413,11 +420,17 @@ class _CellRuns(Runs):
         return super().open_run(paragraph, style) if style else paragraph
 
 
-def _find_in_paragraphs(wrapper: Element) -> list[Slot]:
-    """Return the texts of all paragraphs; those of text boxes are inside others."""
-    paragraphs = (p for p in wrapper.iter(etree.Element) if name_of(p) == "w:p")
-    runs = _WordRuns()
-    return [slot for paragraph in paragraphs for slot in runs.find_slots(paragraph)]
+def _name_paragraphs() -> ElementNames:
+    """Return the element names of a part with Word's paragraphs."""
+    fields = _Fields()
+
+    def find_slots(wrapper: Element) -> list[Slot]:
+        """Return the texts of all paragraphs; those of text boxes are inside others."""
+        paragraphs = (p for p in wrapper.iter(etree.Element) if name_of(p) == "w:p")
+        runs = _WordRuns(fields)
+        return [slot for paragraph in paragraphs for slot in runs.find_slots(paragraph)]
+
+    return ElementNames(frozenset({"w:p"}), find_slots)
 
 
 def _find_in_shapes(wrapper: Element) -> list[Slot]:
@@ -437,7 +450,6 @@ def _find_in_layout(wrapper: Element) -> list[Slot]:
     return [] if is_prompt else _find_in_shapes(wrapper)
 
 
-_PARAGRAPHS = ElementNames(frozenset({"w:p"}), _find_in_paragraphs)
 #: The labels of charts, whose numbers are in other elements.
 _LABELS = frozenset({"c:tx", "c:strCache", "c:multiLvlStrCache", "c:strLit"})
 _SHAPES = ElementNames(_LABELS | {"a:p", "p:text"}, _find_in_shapes)
@@ -487,9 +499,9 @@ def _name_types(family: str, names: str, part: ElementNames) -> dict[str, Elemen
 
 
 _MAIN = "document.main header footer footnotes endnotes comments"
-#: The types of parts with texts, except those with cells.
+_WORD = _name_types("wordprocessingml", _MAIN, TITLE).keys()
+#: The types of parts with texts, except those with Word's paragraphs or with cells.
 _PARTS = {
-    **_name_types("wordprocessingml", _MAIN, _PARAGRAPHS),
     **_name_types("presentationml", "slide notesSlide comments", _SHAPES),
     **_name_types("presentationml", "slideLayout slideMaster", _LAYOUT),
     **_name_types("drawingml", "chart chartshapes diagramData", _SHAPES),
@@ -517,7 +529,11 @@ def _make_formats(ending: str, name: str, program: str) -> Iterator[Format]:
         cells = _name_cells(package, types)
         sheets = "sharedStrings worksheet comments"
         known = _PARTS | _name_types("spreadsheetml", sheets, cells)
-        return {name: known[kind] for name, kind in types.items() if kind in known}
+        return {
+            name: _name_paragraphs() if kind in _WORD else known[kind]
+            for name, kind in types.items()
+            if kind in _WORD or kind in known
+        }
 
     yield make_package_format(f"{ending}x", f"{_DOCUMENT}.{name}", plan)
     yield make_package_format(f"{ending}m", f"{with_macros}.12", plan)
