@@ -439,7 +439,7 @@ def _find_in_shapes(wrapper: Element) -> list[Slot]:
     for element in wrapper.iter():
         if (name := name_of(element)) == "a:p":
             found += runs.find_slots(element)
-        elif name in ("c:v", "p:text"):
+        elif name in ("c:v", "cx:pt", "cx:v", "p:text"):
             found += find_plain_slots(element)
     return found
 
@@ -451,7 +451,9 @@ def _find_in_layout(wrapper: Element) -> list[Slot]:
 
 
 #: The labels of charts, whose numbers are in other elements.
-_LABELS = frozenset({"c:tx", "c:strCache", "c:multiLvlStrCache", "c:strLit"})
+_LABELS = frozenset(
+    "c:tx c:strCache c:multiLvlStrCache c:strLit cx:strDim cx:txData".split()
+)
 _SHAPES = ElementNames(_LABELS | {"a:p", "p:text"}, _find_in_shapes)
 _LAYOUT = ElementNames(frozenset({"p:sp"}), _find_in_layout)
 
@@ -506,6 +508,7 @@ _PARTS = {
     **_name_types("presentationml", "slideLayout slideMaster", _LAYOUT),
     **_name_types("drawingml", "chart chartshapes diagramData", _SHAPES),
     f"{_DOCUMENT}.drawing+xml": _SHAPES,
+    "application/vnd.ms-office.chartex+xml": _SHAPES,
     "application/vnd.ms-office.drawingml.diagramDrawing+xml": _SHAPES,
     "application/vnd.openxmlformats-package.core-properties+xml": TITLE,
 }

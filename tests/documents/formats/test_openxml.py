@@ -1,5 +1,6 @@
 """Office Open XML: the texts of a paragraph, and the places of their translations."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from tests.documents.formats.packing import (
     LAYOUT,
     W,
     find_group,
+    pack,
     pack_docx,
     pack_pptx,
     pack_xlsx,
@@ -136,6 +138,19 @@ def test_a_chart_has_labels(around):
     )
     chart = f'<x xmlns:c="{CHART}">{label}</x>'
     assert read("a.pptx", pack_pptx(chart, "drawingml.chart+xml")) == ["One"]
+
+
+def test_a_chart_of_the_kinds_since_2016_has_labels():
+    chart = (
+        '<x xmlns:cx="http://schemas.microsoft.com/office/drawing/2014/chartex">'
+        "<cx:strDim><cx:f>A1</cx:f><cx:lvl><cx:pt>One</cx:pt></cx:lvl></cx:strDim>"
+        "<cx:numDim><cx:lvl><cx:pt>E1</cx:pt></cx:lvl></cx:numDim>"
+        "<cx:txData><cx:f>B1</cx:f><cx:v>Two</cx:v></cx:txData></x>"
+    )
+    parts = unpack(pack_pptx(chart, "chartex+xml"))
+    types, office = "[Content_Types].xml", b"ms-office.chartex+xml"
+    parts[types] = re.sub(rb"openxml[\w.-]+chartex\+xml", office, parts[types])
+    assert read("a.pptx", pack(parts)) == ["One", "Two"]
 
 
 @pytest.mark.parametrize(("inner", "texts", "written"), find_group("a.xlsx")["cells"])
