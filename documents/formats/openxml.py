@@ -4,6 +4,7 @@ Paragraphs consist of runs, each with its own formatting: adjacent runs with the
 become one text, and a translation is split into runs again.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
@@ -56,6 +57,8 @@ _AFTER_BIDI = frozenset(
     w:suppressOverlap w:jc w:textDirection w:textAlignment w:textboxTightWrap w:outlineLvl
     w:divId w:cnfStyle w:rPr w:sectPr w:pPrChange""".split()
 )
+#: The carriage return before a line break in a cell, which programs do not show.
+_RETURN = re.compile("(?<!_x005F)_x000D_", re.IGNORECASE)
 #: The maximum bytes of formatting that a block's translation repeats, as each piece of a run
 #: has all of it.
 _MAX_COPIED_BYTES = 4 << 20
@@ -464,7 +467,7 @@ def _name_cells(package: Package, types: Mapping[str, str]) -> ElementNames:
     table = f"{_DOCUMENT}.spreadsheetml.table+xml"
     tables = (name for name, kind in types.items() if kind == table)
     headings = {
-        (column.get("name") or "").replace("_x000a_", "\n")
+        _RETURN.sub("", column.get("name") or "").replace("_x000a_", "\n")
         for table in tables
         for column in package.list_elements(table, "x:tableColumn")
     }
@@ -472,9 +475,10 @@ def _name_cells(package: Package, types: Mapping[str, str]) -> ElementNames:
     def find_slots(wrapper: Element) -> list[Slot]:
         cell, runs = wrapper[0], _CellRuns()
         parts = [*runs.read(cell)] if len(cell) else [cell.text or ""]
-        if "".join(list_texts(parts)) in headings:
+        if _RETURN.sub("", "".join(list_texts(parts))) in headings:
             return []
-        return runs.find_slots(cell) if len(cell) else find_plain_slots(cell)
+        slots = runs.find_slots(cell) if len(cell) else find_plain_slots(cell)
+        return [Slot(_RETURN.sub("", slot.text), slot.write) for slot in slots]
 
     return ElementNames(frozenset({"x:si", "x:is", "x:text"}), find_slots)
 
