@@ -99,11 +99,15 @@ def _sample(path: Path, encoding: Encoding, delimiter: str) -> Iterator[Row]:
 def _rate(path: Path, encoding: Encoding, delimiter: str) -> tuple[bool, int, int]:
     """Return whether all rows have the same number of cells; or else how many have after a
     title of single cells; and that number, or else the first row's."""
-    rows = _sample(path, encoding, delimiter)
-    counts = [len(cells) for _, cells in rows if any(end > at for at, end, _ in cells)]
+    counts, is_quoted = list[int](), False
+    for row, cells in _sample(path, encoding, delimiter):
+        if any(end > at for at, end, _ in cells):
+            counts.append(len(cells))
+            is_quoted = all(row.startswith('"', at) for at, *_ in cells)
     table = [*dropwhile(lambda count: count == 1, counts)]
     is_even = len(set(table)) == 1
-    if is_even and len(counts) > len(table) > 1:
+    # A single row may be prose with a comma, unless it has quotes around all cells.
+    if is_even and len(counts) > len(table) > (not is_quoted):
         return False, len(table), table[0]
     return is_even and table == counts, 0, counts[0] if counts else 0
 
