@@ -43,6 +43,8 @@ _DOCUMENT = "application/vnd.openxmlformats-officedocument"
 _WRITTEN_FIELDS = ("HYPERLINK", "TOC", "INDEX")
 #: The characters of an instruction that identify its field.
 _LONGEST_WORD = 20
+#: The spaces that may have an underline by mistake.
+_LONGEST_SPACE = 2
 _CONTAINERS = frozenset(
     "w:hyperlink w:ins w:moveTo w:smartTag w:customXml w:dir w:bdo".split()
 )
@@ -343,7 +345,8 @@ class _WordRuns(Runs):
                     yield from self.read_run(inner)
                 continue
             is_field = (self._fields.hidden > 0) | self._fields.follow(child)
-            if is_field or name not in (self.text, *_LETTERS):
+            is_text = name in (self.text, *_LETTERS) and not _is_line(child, style)
+            if is_field or not is_text:
                 yield Atom(((child, style),))
             else:
                 yield _style(_LETTERS.get(name) or child.text, style)
@@ -370,6 +373,13 @@ class _WordRuns(Runs):
 
     def turn(self, properties: Element, is_rtl: bool) -> None:
         _switch(properties, "bidi", is_rtl, _AFTER_BIDI)
+
+
+def _is_line(text: Element, style: Style) -> bool:
+    """Whether a text consists of underlined spaces, as a line to write on in a form does."""
+    said, properties = text.text or "", style.properties
+    is_long = len(said) > _LONGEST_SPACE and said.isspace()
+    return is_long and properties is not None and find(properties, "w:u") is not None
 
 
 def _switch(
