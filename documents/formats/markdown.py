@@ -112,7 +112,7 @@ _START = re.compile(
 )
 #: Space at the edges of formatted text, next to which a mark would not count as one.
 _INNER_SPACE = re.compile(r'(?<!">)((?:<g id="\d+">)+)(\s++)|(?<!\s)(\s++)((?:</g>)+)')
-#: The outer side of a mark of emphasis, until the block is complete.
+#: The outer side of a mark of emphasis, and the end of code, until the block is complete.
 _SIDE = "\ud800"
 _SIDED = re.compile(rf"{_SIDE}[*_~]+|[*_~]+{_SIDE}")
 #: An underscore that is part of a word, where only an asterisk counts as a mark.
@@ -293,6 +293,7 @@ class _Block:
             written = inline.read_fragment(
                 fragment, own, lambda text: _escape(text, special)
             )
+            written = written.replace(f"`{_SIDE}`", "` `").replace(f"`{_SIDE}", "`")
             if _TIGHT.search(written):
                 written = _SIDED.sub(lambda mark: mark[0].replace("_", "*"), written)
             written = _EDGE.sub(_set_apart, written).replace(_SIDE, "")
@@ -351,6 +352,8 @@ class _Block:
         role = _PAIRS.get(token.type)
         if token.type == "html_inline":
             return _read_tag(raw)
+        if token.type == "code_inline":
+            raw += _SIDE  # the marks of two pieces of code must not join
         if role is None or token.markup == "autolink":
             return InlinePiece(raw, PieceRole.ALONE)
         if token.type == "link_close" and raw in ("]", "][]"):
