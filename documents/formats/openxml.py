@@ -40,7 +40,7 @@ from documents.formats.packages import Package, make_package_format
 _TYPES = "[Content_Types].xml"
 _DOCUMENT = "application/vnd.openxmlformats-officedocument"
 #: Fields whose result is written text; other results are computed, such as page numbers.
-_WRITTEN_FIELDS = ("HYPERLINK", "TOC", "INDEX")
+_WRITTEN_FIELDS = ("HYPERLINK", "TOC", "INDEX", "INCLUDETEXT")
 #: The characters of an instruction that identify its field.
 _LONGEST_WORD = 20
 #: The spaces that may have an underline by mistake.
@@ -285,7 +285,7 @@ class _Fields:
         if name == "w:instrText" and last:
             # The first word is the kind of field.
             instruction = last.instruction + (element.text or "")
-            last.instruction = instruction.lstrip()[:_LONGEST_WORD]
+            last.instruction = instruction.lstrip()[:_LONGEST_WORD].upper()
         if name != "w:fldChar":
             return name == "w:instrText"
         kind = attribute(element, "w:fldCharType")
@@ -355,7 +355,7 @@ class _WordRuns(Runs):
         if name == "w:sdt":
             return find(child, "w:sdtContent")
         if name == "w:fldSimple":
-            instruction = attribute(child, "w:instr").split()[:1]
+            instruction = attribute(child, "w:instr").upper().split()[:1]
             return child if set(instruction) & set(_WRITTEN_FIELDS) else None
         return child if name in _CONTAINERS else None
 
