@@ -2,7 +2,7 @@
 footers, text boxes and charts.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 from documents.errors import EncryptedDocument
 from documents.formats.blocks import TITLE, ElementNames
@@ -23,6 +23,8 @@ _MANIFEST = "META-INF/manifest.xml"
 _PARAGRAPHS = frozenset({"text:p", "text:h"})
 _STYLES, _CELL = "office:automatic-styles", "table:table-cell"
 _VALUE = "{urn:oasis:names:tc:opendocument:xmlns:office:1.0}string-value"
+#: The element with the heading of a column that a pivot table shows, and its attribute.
+_COLUMN = ("table:data-pilot-field", "table:source-field-name")
 #: The number of the revision that created a style.
 _INVISIBLE = frozenset({"officeooo:rsid"})
 #: Deleted text.
@@ -38,7 +40,8 @@ _ROLES = {
 class _Texts:
     """The texts of one part. Its automatic styles come before its paragraphs."""
 
-    def __init__(self) -> None:
+    def __init__(self, headings: Set[str]) -> None:
+        self._headings = headings
         #: The look of automatic text styles, by name: a number that is equal for styles that
         #: look the same, and 0 for styles without a visible effect.
         self._looks: dict[str, int] = {}
@@ -52,7 +55,7 @@ class _Texts:
         return [
             _make_value_follow(paragraph, slot)
             for paragraph in wrapper.iter()
-            if name_of(paragraph) in _PARAGRAPHS and not _is_result(paragraph)
+            if name_of(paragraph) in _PARAGRAPHS and not self._is_kept(paragraph)
             for slot in self._flow.find_slots(paragraph)
         ]
 
@@ -67,6 +70,16 @@ class _Texts:
                 look = (parent, *looks) if parent else (*looks,)
                 name = attribute(style, "style:name")
                 self._looks[name] = self._numbers.setdefault(look, len(self._numbers))
+
+    def _is_kept(self, paragraph: Element) -> bool:
+        """Whether a paragraph is a formula's result, a cell's number or date, or the heading of
+        a column by which a pivot table finds it."""
+        cell = paragraph.getparent()
+        if cell is None or name_of(cell) != _CELL:
+            return False
+        kind = attribute(cell, "office:value-type") or "string"
+        is_text = kind == "string" and paragraph.text not in self._headings
+        return bool(attribute(cell, "table:formula")) or not is_text
 
     def _classify(self, element: Element) -> ElementKind:
         name = name_of(element)
@@ -91,29 +104,24 @@ def _make_value_follow(paragraph: Element, slot: Slot) -> Slot:
     return Slot(slot.text, write)
 
 
-def _is_result(paragraph: Element) -> bool:
-    """Whether a paragraph is a formula's result, or a cell's number or date."""
-    cell = paragraph.getparent()
-    if cell is None or name_of(cell) != _CELL:
-        return False
-    kind = attribute(cell, "office:value-type") or "string"
-    return bool(attribute(cell, "table:formula")) or kind != "string"
-
-
 def _make_format(suffix: str, kind: str) -> Format:
     def plan(package: Package) -> Mapping[str, ElementNames]:
         package.check_type(_MEDIA_TYPE + kind)
         for entry in package.list_elements(_MANIFEST, "manifest:file-entry"):
             if find(entry, "manifest:encryption-data") is not None:
                 raise EncryptedDocument
-        vocabularies = {"meta.xml": TITLE}
+        vocabularies, headings = {"meta.xml": TITLE}, set[str]()
+        if kind == "spreadsheet" and package.has("content.xml"):
+            headings = package.list_values("content.xml", *_COLUMN)
         for member in package.infolist():
             folder, _, name = member.filename.rpartition("/")
             is_part = name == "content.xml" or (name == "styles.xml" and not folder)
             if is_part and not folder.startswith("META-INF"):
                 blocks = _PARAGRAPHS | {_STYLES, _CELL}
                 vocabularies[member.filename] = ElementNames(
-                    blocks, _Texts().find_slots, lambda name, _: name in _SKIPPED
+                    blocks,
+                    _Texts(headings).find_slots,
+                    lambda name, _: name in _SKIPPED,
                 )
         return vocabularies
 

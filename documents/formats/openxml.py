@@ -59,6 +59,11 @@ _AFTER_BIDI = frozenset(
     w:suppressOverlap w:jc w:textDirection w:textAlignment w:textboxTightWrap w:outlineLvl
     w:divId w:cnfStyle w:rPr w:sectPr w:pPrChange""".split()
 )
+#: The elements with the headings of tables and pivot tables, by the type of their part.
+_COLUMNS = {
+    f"{_DOCUMENT}.spreadsheetml.table+xml": "x:tableColumn",
+    f"{_DOCUMENT}.spreadsheetml.pivotCacheDefinition+xml": "x:cacheField",
+}
 #: The carriage return before a line break in a cell, which programs do not show.
 _RETURN = re.compile("(?<!_x005F)_x000D_", re.IGNORECASE)
 #: The maximum bytes of formatting that a block's translation repeats, as each piece of a run
@@ -473,13 +478,13 @@ _LAYOUT = ElementNames(frozenset({"p:sp"}), _find_in_layout)
 
 def _name_cells(package: Package, types: Mapping[str, str]) -> ElementNames:
     """Return the element names of cells. Table headings stay, as formulas refer to them: Excel
-    considers a file damaged if a heading's cell differs from its column's name."""
-    table = f"{_DOCUMENT}.spreadsheetml.table+xml"
-    tables = (name for name, kind in types.items() if kind == table)
+    considers a file damaged if a heading's cell differs from its column's name. A pivot table
+    loses the columns whose headings change."""
     headings = {
-        _RETURN.sub("", column.get("name") or "").replace("_x000a_", "\n")
-        for table in tables
-        for column in package.list_elements(table, "x:tableColumn")
+        _RETURN.sub("", heading).replace("_x000a_", "\n")
+        for name, kind in types.items()
+        if (column := _COLUMNS.get(kind))
+        for heading in package.list_values(name, column, "name")
     }
 
     def find_slots(wrapper: Element) -> list[Slot]:

@@ -21,7 +21,7 @@ from documents.errors import (
     EncryptedDocument,
     RefusedContent,
 )
-from documents.formats.blocks import Block, ElementNames, split
+from documents.formats.blocks import Attributes, Block, ElementNames, split
 from documents.formats.format import (
     LOST_READINGS,
     DocumentContext,
@@ -29,7 +29,7 @@ from documents.formats.format import (
     check_none_left,
     take,
 )
-from documents.formats.fragments import Element, Slot
+from documents.formats.fragments import Element, Slot, shorten
 
 #: A presentation of 500 slides has 3,000, a book with many pictures 10,000.
 MAX_MEMBERS = 20_000
@@ -84,6 +84,20 @@ class Package(zipfile.ZipFile):
         for piece in self.split(name, ElementNames(frozenset({wanted}), lambda _: [])):
             if isinstance(piece, Block):
                 yield piece.parse()[0]
+
+    def list_values(self, name: str, wanted: str, attribute: str) -> set[str]:
+        """Return a member's values of an attribute, given its short name and its element's."""
+        values = set[str]()
+
+        def note(element: str, attributes: Attributes) -> bool:
+            if element == wanted:
+                given = {shorten(name): value for name, value in attributes.items()}
+                values.add(given.get(attribute, ""))
+            return False
+
+        for _ in self.split(name, ElementNames(frozenset(), lambda _: [], note)):
+            pass
+        return values
 
     def split(self, name: str, vocabulary: ElementNames) -> Iterator[bytes | Block]:
         """Yield the blocks of a member, and the bytes between them."""

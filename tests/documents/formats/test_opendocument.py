@@ -77,6 +77,13 @@ def test_results_stay_but_not_their_comments(attributes: str, texts: list[str]):
     assert read("a.ods", pack_odf(cell, "spreadsheet")) == ["A note", *texts]
 
 
+def test_the_headings_that_a_pivot_table_shows_stay():
+    cells = "<table:table-cell><text:p>{}</text:p></table:table-cell>"
+    field = '<table:data-pilot-field table:source-field-name="The place"/>'
+    body = cells.format("The place") + cells.format("The time") + field
+    assert read("a.ods", pack_odf(body, "spreadsheet")) == ["The time"]
+
+
 def test_a_document_with_a_password_is_told():
     manifest = MANIFEST.format("<m:file-entry><m:encryption-data/></m:file-entry>")
     with pytest.raises(EncryptedDocument, match="without a password"):

@@ -10,6 +10,7 @@ from tests.documents.formats import paragraphs
 from tests.documents.formats.packing import (
     LAYOUT,
     W,
+    X,
     find_group,
     pack,
     pack_docx,
@@ -174,6 +175,14 @@ def test_the_headings_of_tables_stay():
     names = "<si><t>Name</t><rPh><t>ru</t></rPh></si><si><t>Net\nprice</t></si>"
     source = pack_xlsx(strings=f"{names}<si><t>Names</t></si>", table=columns)
     assert read("a.xlsx", source) == ["Names"]
+
+
+def test_the_headings_that_a_pivot_table_shows_stay():
+    field = f'<a:cacheField xmlns:a="{X}" name="Region"/>'
+    parts = unpack(pack_xlsx(strings="<si><t>Region</t></si><si><t>East</t></si>"))
+    types = "[Content_Types].xml"
+    parts[types] = parts[types].replace(b".table+", b".pivotCacheDefinition+")
+    assert read("a.xlsx", pack(parts | {"table.xml": field.encode()})) == ["East"]
 
 
 def test_only_the_parts_with_texts_change(tmp_path: Path):
