@@ -4,6 +4,7 @@ import io
 import math
 import re
 import warnings
+from contextlib import suppress
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,8 +93,8 @@ def _read_file(
     try:
         with reader(io.BytesIO(data)) as image:
             _check_size(*image.size, max_pixels)
-            turn = _TURNS.get(image.getexif().get(ExifTags.Base.Orientation, 1))
             rgb = _convert(image)
+            turn = _find_turn(image)
             return np.asarray(rgb.transpose(turn) if turn is not None else rgb)
     except (ImageError, MemoryError):
         raise
@@ -106,6 +107,13 @@ def _read_file(
         raise ImageError(
             f"expected an intact {reader.format} file, found a damaged one"
         ) from error
+
+
+def _find_turn(image: Image.Image) -> Image.Transpose | None:
+    """The transposition that turns a decoded image upright; None if its EXIF data is damaged."""
+    with suppress(Exception):  # Pillow reads that of JPEG files leniently
+        return _TURNS.get(image.getexif().get(ExifTags.Base.Orientation, 1))
+    return None
 
 
 def _convert(image: Image.Image) -> Image.Image:

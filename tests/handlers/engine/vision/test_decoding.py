@@ -199,9 +199,16 @@ def test_pillows_own_limit_is_no_limit_here(monkeypatch: pytest.MonkeyPatch):
 DAMAGED = make_exif(6)[:10] + b"\xff\xff\xff\xff" + make_exif(6)[14:]
 
 
-@pytest.mark.parametrize("exif", [make_exif(9), DAMAGED], ids=["no way", "damaged"])
-def test_exif_data_that_says_nothing_turns_nothing_and_warns_of_nothing(exif: bytes):
-    data = write_image(FRAME, "JPEG", exif=exif)
+@pytest.mark.parametrize("format", ["JPEG", "PNG", "WEBP"])
+@pytest.mark.parametrize(
+    "exif",
+    [make_exif(9), DAMAGED, b"Exif\0\0gone"],
+    ids=["no way", "damaged", "overwritten"],
+)
+def test_exif_data_that_says_nothing_turns_nothing_and_warns_of_nothing(
+    exif: bytes, format: str
+):
+    data = write_image(FRAME, format, exif=exif)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         (frame,) = read(data)
