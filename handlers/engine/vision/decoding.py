@@ -120,7 +120,9 @@ def _convert(image: Image.Image) -> Image.Image:
     """The image in RGB."""
     if image.mode.startswith("I"):
         # Pillow would clip 16-bit greys at 255.
-        grey = np.asarray(image).astype(np.int64).clip(0, 0xFFFF) >> 8
+        values = np.asarray(image).astype(np.int64)
+        grey = values.clip(0, 0xFFFF) >> 8
+        grey[values == image.info.get("transparency", -1)] = 0xFF
         return Image.fromarray(grey.astype(np.uint8)).convert("RGB")
     if image.has_transparency_data:
         image = image.convert("RGBA")

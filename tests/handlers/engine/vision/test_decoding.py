@@ -101,6 +101,8 @@ def test_an_image_file_is_one_upright_frame(format, options, orientation):
 
 PICTURE = Image.fromarray(FRAME)
 SHADES = np.array([[0, 255, 256, 65535]], np.uint16).repeat(4, axis=0)
+MASKED = Image.fromarray(SHADES)
+MASKED.info["transparency"] = 256
 
 
 @pytest.mark.parametrize(
@@ -108,13 +110,14 @@ SHADES = np.array([[0, 255, 256, 65535]], np.uint16).repeat(4, axis=0)
     [
         (PICTURE.convert("L"), PICTURE.convert("L").convert("RGB")),
         (Image.fromarray(SHADES), Image.fromarray((SHADES >> 8).astype(np.uint8))),
+        (MASKED, Image.fromarray(SHADES > 255)),
         (Image.new("RGBA", (4, 4), (9, 9, 9, 0)), Image.new("RGB", (4, 4), "white")),
         (
             Image.new("RGBA", (4, 4), (0, 0, 0, 128)),
             Image.new("RGB", (4, 4), 3 * (127,)),
         ),
     ],
-    ids=["grey", "16 bits", "transparent", "half transparent"],
+    ids=["grey", "16 bits", "masked", "transparent", "half transparent"],
 )
 def test_every_kind_of_image_becomes_rgb(image: Image.Image, expected: Image.Image):
     (frame,) = read(write_image(image))
