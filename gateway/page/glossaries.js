@@ -28,12 +28,11 @@ export function begin() {
     event.preventDefault();
     store();
   });
-  for (const id of ["source", "target", "document-source", "document-target"]) {
-    find(id).addEventListener("change", offer);
-  }
+  for (const id of ["document-source", "document-target"]) find(id).addEventListener("change", offer);
+  document.addEventListener("asked", offer);
   document.addEventListener("words", show);
   document.addEventListener("key", load);
-  document.addEventListener("view", ({ detail }) => detail === "glossaries" && load());
+  document.addEventListener("view", ({ detail }) => (detail === "glossaries" ? load() : offer()));
   if (settings.languages.length) load();
 }
 

@@ -91,7 +91,7 @@ function beginKey() {
 await words.begin(find("tongue"));
 beginTheme();
 document.addEventListener("words", nameView);
-for (const part of [text, history, code, documents, pictures, glossaries, status, picker]) part.begin();
+for (const part of [text, documents, glossaries, history, code, pictures, status, picker]) part.begin();
 beginViews();
 beginKey();
 document.dispatchEvent(new Event("words"));

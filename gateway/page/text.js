@@ -180,10 +180,10 @@ async function translate(text, signal) {
   }
   if (source.value !== "auto") showGuess([]);
   if (readAsked().source === target.value && !isTargetChosen) chooseOther();
+  document.dispatchEvent(new Event("asked"));
   const asked = readAsked();
   given.lang = asked.source;
   given.dir = findDirection(asked.source);
-  document.dispatchEvent(new Event("asked"));
   // Not while parts wait: theirs would be missing.
   for (const key of known.keys()) {
     if (known.size <= MOST_KNOWN) break;

@@ -49,6 +49,22 @@ def test_a_glossary_is_made_changed_and_used(tab, stage):
     tab.find("glossary").select_option("Travel")
     tab.type("I take the tram.")
     tab.wait_for_output("fr:I take the passe.")
+    # It has no terms for other languages.
+    tab.find("target").select_option("de")
+    tab.wait_for_output("de:I take the tram.")
+    tab.find("target").select_option("fr")
+    tab.find("glossary").select_option("Travel")
+    tab.wait_for_output("fr:I take the passe.")
+    tab.find("swap-button").click()
+    tab.wait_for_output("en:fr:I take the passe.")
+    tab.page.get_by_role("link", name="Documents").click()
+    offered = tab.find("document-glossary").locator("option")
+    expect(offered).to_have_count(1)  # none
+    tab.find("document-target").select_option("fr")
+    expect(offered).to_have_count(2)
+    tab.page.get_by_role("link", name="Text").click()
+    tab.page.get_by_role("link", name="Documents").click()
+    expect(offered).to_have_count(1)
 
 
 def test_a_list_that_comes_late_does_not_disturb_who_types(tab):
