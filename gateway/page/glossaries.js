@@ -180,6 +180,7 @@ async function store() {
     if (current) await replaceEntries(pair, text);
     else current = await askJson("glossaries", { method: "POST", json: { name: name.value, ...pair, entries: text } });
     const { id } = current;
+    document.dispatchEvent(new Event("terms"));
     await load();
     await open(glossaries.find((glossary) => glossary.id === id));
     report(say("saved"));
