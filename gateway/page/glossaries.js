@@ -103,7 +103,9 @@ async function open(glossary) {
     try {
       const pair = `src_lang=${source.value}&tgt_lang=${target.value}`;
       const answer = await ask(`glossaries/${glossary.id}/entries?${pair}`);
-      entries = readTable(await answer.text());
+      const rows = readTable(await answer.text());
+      if (current !== glossary) return; // another one has been opened
+      entries = rows;
     } catch (error) {
       report(explain(error), "wrong");
     }

@@ -88,6 +88,22 @@ def test_a_list_that_comes_late_does_not_disturb_who_types(tab):
     expect(cell).to_have_value("tramway")
 
 
+def test_entries_that_come_late_are_not_those_of_another_glossary(tab):
+    for name, term in (("First", "tram"), ("Second", "bus")):
+        fill(tab, name, {term: term})
+        save(tab)
+    held: list[Route] = []
+    tab.page.route("**/entries?*", lambda route: held.append(route), times=1)
+    with tab.page.expect_request("**/entries?*"):
+        tab.find("glossary-list").get_by_role("button", name="First").click()
+    tab.find("glossary-list").get_by_role("button", name="Second").click()
+    expect(tab.find("entry-count")).to_have_text("1 of 1 entries")
+    with tab.page.expect_response("**/entries?*"):
+        held.pop().continue_()
+    tab.page.evaluate("() => new Promise(requestAnimationFrame)")
+    expect(tab.find("entries").locator("input").first).to_have_value("bus")
+
+
 def test_a_table_is_imported_exported_and_searched(tab, tmp_path):
     file = tmp_path / "terms.csv"
     file.write_bytes(TERMS.encode())
