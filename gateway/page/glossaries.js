@@ -15,6 +15,7 @@ const remove = find("delete-glossary");
 let glossaries = [];
 let current = null;
 let entries = [];
+let isStoring = false;
 
 export function begin() {
   find("new-glossary").addEventListener("click", () => open(null));
@@ -176,6 +177,8 @@ async function importFile([file]) {
 }
 
 async function store() {
+  if (isStoring) return; // a double click would make two
+  isStoring = true;
   const pair = { src_lang: source.value, tgt_lang: target.value };
   const text = writeTsv(entries.filter((entry) => entry.some(Boolean)));
   try {
@@ -190,6 +193,7 @@ async function store() {
     report(explain(error), "wrong");
     if (error.status === 401) document.dispatchEvent(new Event("needs-key"));
   }
+  isStoring = false;
 }
 
 /** Only DeepL's API changes the entries of a glossary that is there. */

@@ -29,14 +29,15 @@ def fill(tab: Tab, name: str, terms: dict[str, str]) -> None:
 
 
 def save(tab: Tab) -> None:
-    tab.page.get_by_role("button", name="Save").click()
+    tab.page.get_by_role("button", name="Save").dblclick()
     expect(tab.find("glossary-state")).to_have_text("Saved.")
 
 
 def test_a_glossary_is_made_changed_and_used(tab, stage):
     fill(tab, "Travel", {"city pass": "carte", "tram": "tramway"})
     save(tab)
-    expect(tab.find("glossary-list")).to_contain_text("English → French · 2")
+    made = tab.find("glossary-list").locator("li", has_text="Travel")
+    expect(made).to_have_text("TravelEnglish → French · 2")
     tab.find("entries").get_by_role("button").nth(1).click()
     tab.find("entries").locator("input").nth(1).fill("passe")
     save(tab)
