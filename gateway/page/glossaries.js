@@ -166,7 +166,8 @@ function drop(entry) {
 async function importFile([file]) {
   if (!file) return;
   try {
-    const rows = readTable(await file.text()).map(([term, translation]) => [term, translation ?? ""]);
+    const text = new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer());
+    const rows = readTable(text).map(([term, translation]) => [term, translation ?? ""]);
     const others = new Map(entries.filter(([term]) => term));
     for (const [term, translation] of rows) others.set(term, translation);
     entries = [...others];

@@ -6,11 +6,10 @@ const ESCAPED = /^'(?='*[=+\-@\t\r])/;
 
 /** The rows of a table. A tab in the first line makes it TSV, which has no quotes. */
 export function readTable(text) {
-  const content = text.replace(/^\uFEFF/, "");
-  const first = content.split("\n", 1)[0];
+  const first = text.split("\n", 1)[0];
   const rows = first.includes("\t")
-    ? content.split(/\r?\n/).map((line) => line.split("\t"))
-    : readCsv(content, first.includes(";") && !first.includes(",") ? ";" : ",");
+    ? text.split(/\r?\n/).map((line) => line.split("\t"))
+    : readCsv(text, first.includes(";") && !first.includes(",") ? ";" : ",");
   return rows.map((row) => row.map((cell) => cell.trim())).filter((row) => row[0] || row[1]);
 }
 

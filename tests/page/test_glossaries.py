@@ -107,7 +107,7 @@ def test_entries_that_come_late_are_not_those_of_another_glossary(tab):
 
 def test_a_table_is_imported_exported_and_searched(tab, tmp_path):
     file = tmp_path / "terms.csv"
-    file.write_bytes(TERMS.encode())
+    file.write_bytes(TERMS.encode("utf-8-sig"))
     fill(tab, "Imported", {})
     tab.find("import").set_input_files(file)
     cells = tab.find("entries").locator("input")
@@ -124,6 +124,12 @@ def test_a_table_is_imported_exported_and_searched(tab, tmp_path):
     tsv.write_bytes(b"hello\tsalut\n")
     tab.find("import").set_input_files(tsv)
     expect(cells.nth(3)).to_have_value("salut")
+
+    tsv.write_bytes("caf\xe9\tKaffee\n".encode("latin-1"))  # as from an old program
+    tab.find("import").set_input_files(tsv)
+    expect(tab.find("glossary-state")).to_have_text(
+        "This kind of file is not supported."
+    )
 
     file.write_text("".join(f"term {n},terme {n}\n" for n in range(1000)))
     fill(tab, "Long", {})
