@@ -9,8 +9,8 @@ import { say, writeShare } from "./words.js";
 
 const output = find("output");
 const others = find("others");
-/** A warning that names characters of its text: `characters 14-52: …`. */
-const PLACE = /^characters (\d+)-(\d+)/;
+/** A warning that names characters of its text: `characters 14-52, 60-71 and 2 more: …`. */
+const PLACES = /^characters [\d, -]+/;
 
 /** One line: what was given and its translation, in sentences where both have as many. */
 class Line {
@@ -31,11 +31,12 @@ class Line {
   }
 
   isDoubtful(index) {
-    const start = this.given.slice(0, index).join("").length;
-    const end = start + this.given[index].length;
+    // Spread, a text has the characters that the API counts.
+    const start = [...this.given.slice(0, index).join("")].length;
+    const end = start + [...this.given[index]].length;
     return this.warnings.some((warning) => {
-      const place = PLACE.exec(warning);
-      return !place || (Number(place[1]) < end && Number(place[2]) > start);
+      const places = [...(PLACES.exec(warning)?.[0] ?? "").matchAll(/(\d+)-(\d+)/g)];
+      return !places.length || places.some(([, from, to]) => from < end && to > start);
     });
   }
 }
@@ -112,7 +113,7 @@ export class Output {
   #writeSentence(line, index) {
     if (!line.made[index].trim()) return line.made[index];
     const sentence = make("span", {
-      class: line.isDoubtful(index) && line.warnings.length ? "sentence doubtful" : "sentence",
+      class: line.isDoubtful(index) ? "sentence doubtful" : "sentence",
       role: "button",
       tabindex: "-1",
     });

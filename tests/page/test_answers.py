@@ -131,6 +131,18 @@ def test_sentences_below_the_chosen_quality_are_marked(tab):
     expect(tab.find("quality")).to_have_value("0.7")
 
 
+def test_a_warning_marks_all_sentences_that_it_names(tab):
+    line = "😀😀😀😀😀 One. Two three. Four. Five."
+    places = [f"{line.index(word)}-{line.index(word) + 4}" for word in ("One", "Four")]
+    warning = f"src_text[0]: characters {', '.join(places)} and 1 more: doubtful"
+    answer = {"translated": [line], "warnings": [warning]}
+    tab.page.route("**/translate", lambda route: route.fulfill(json=answer))
+    tab.find("source").select_option("en")
+    tab.type(line)
+    marked = tab.page.locator("#output .doubtful")
+    expect(marked).to_have_text(["😀😀😀😀😀 One. ", "Four. "])
+
+
 def test_a_known_answer_says_so_and_the_times_stand_below_its_code(tab, stage):
     stage.torchserve.will("sign")
     for is_known, shown in ((False, " · compute "), (True, "cache hit · gateway ")):
