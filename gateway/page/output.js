@@ -1,7 +1,7 @@
 // The pane of the translation: lines, sentences with their alternatives, what was kept, and
 // warnings where they belong.
 
-import { askJson, explain } from "./api.js";
+import { askJson, explain, persist } from "./api.js";
 import { find, findDirection, make, settings } from "./dom.js";
 import { divide } from "./protection.js";
 import { listSentences } from "./sentences.js";
@@ -44,8 +44,10 @@ class Line {
 /** What is shown: an answer, or nothing yet, for each part of a text. */
 export class Output {
   #parts = [];
+  #asking = new AbortController();
 
   constructor() {
+    others.addEventListener("toggle", ({ newState }) => newState === "closed" && this.#asking.abort());
     output.addEventListener("click", (event) => this.#open(event.target));
     output.addEventListener("keydown", (event) => this.#move(event));
   }
@@ -140,20 +142,21 @@ export class Output {
     const { line, index } = sentence.place;
     others.replaceChildren(make("p", { class: "note" }, say("translating")));
     showBeside(sentence);
+    this.#asking.abort();
+    this.#asking = new AbortController();
+    const { signal } = this.#asking;
+    const json = {
+      ...line.asked.fields,
+      quality: undefined,
+      src_text: line.given[index].trimEnd(),
+      alternatives: Math.min(3, settings.alternatives),
+    };
     try {
-      const answer = await askJson("translate", {
-        method: "POST",
-        json: {
-          ...line.asked.fields,
-          quality: undefined,
-          src_text: line.given[index].trimEnd(),
-          alternatives: Math.min(3, settings.alternatives),
-        },
-      });
+      const answer = await persist(() => askJson("translate", { method: "POST", json, signal }), signal);
       const texts = [answer.translated, ...answer.alternatives.map((one) => one.text)];
       this.#offer(sentence, [...new Set(texts)]);
     } catch (error) {
-      others.replaceChildren(make("p", { class: "wrong" }, explain(error)));
+      if (!signal.aborted) others.replaceChildren(make("p", { class: "wrong" }, explain(error)));
     }
   }
 

@@ -131,6 +131,30 @@ def test_sentences_below_the_chosen_quality_are_marked(tab):
     expect(tab.find("quality")).to_have_value("0.7")
 
 
+def test_other_translations_are_those_of_the_sentence_chosen_last(tab):
+    held: list[Route] = []
+
+    def answer(route: Route) -> None:
+        text = json.loads(route.request.post_data or "")["src_text"]
+        if text == "Yes?":
+            held.append(route)
+        else:
+            other = {"text": "Nein.", "score": 0}
+            route.fulfill(json={"translated": text, "alternatives": [other]})
+
+    tab.find("source").select_option("en")
+    tab.type("Yes? No.")
+    sentences = tab.page.locator("#output .sentence")
+    expect(sentences).to_have_count(2)
+    tab.page.route("**/translate", answer)
+    with tab.page.expect_request("**/translate"):
+        sentences.first.click()
+    with tab.page.expect_event("requestfailed"):
+        sentences.last.click()
+    expect(tab.find("others").get_by_role("button").last).to_have_text("Nein.")
+    assert len(held) == 1
+
+
 def test_a_warning_marks_all_sentences_that_it_names(tab):
     line = "😀😀😀😀😀 One. Two three. Four. Five."
     places = [f"{line.index(word)}-{line.index(word) + 4}" for word in ("One", "Four")]
