@@ -54,7 +54,7 @@ export async function ask(path, { method = "GET", json, body, headers = {}, sign
     throw new Unreachable();
   }
   if (answer.ok) return answer;
-  const wait_s = Number(answer.headers.get("Retry-After") ?? 0);
+  const wait_s = Number(answer.headers.get("Retry-After")) || 0; // a proxy's may be a date
   throw judge(answer.status, await answer.json().catch(() => null), wait_s);
 }
 

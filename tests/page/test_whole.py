@@ -2,6 +2,7 @@
 absence."""
 
 import sys
+import time
 
 import pytest
 from playwright.sync_api import expect
@@ -112,11 +113,16 @@ def test_the_state_of_the_stack_is_shown_and_refreshed(tab, stage):
         stage.torchserve.loading.clear()
 
 
-def test_a_busy_stack_is_asked_again_when_it_wants_to_be(tab, stage):
+# A proxy may answer with a date, for which the page waits a second.
+@pytest.mark.parametrize("after", ["1", "Wed, 21 Oct 2026 07:28:00 GMT"])
+def test_a_busy_stack_is_asked_again_when_it_wants_to_be(tab, stage, after):
     busy = {"type": "urn:babelgate:queue-full", "detail": "Full.", "status": 429}
-    answer = {"status": 429, "json": busy, "headers": {"Retry-After": "1"}}
+    answer = {"status": 429, "json": busy, "headers": {"Retry-After": after}}
     tab.page.route("**/translate", lambda route: route.fulfill(**answer), times=1)
-    tab.type(SENTENCE)
+    with tab.page.expect_response("**/translate"):
+        tab.type(SENTENCE)
+    began = time.monotonic()
     expect(tab.find("notice")).to_contain_text("The service is busy.")
     tab.wait_for_output(f"fr:{SENTENCE}")
+    assert time.monotonic() - began > 0.5
     tab.faults.clear()  # the browser logs the status
