@@ -162,7 +162,6 @@ async function translateNow() {
     await persist(() => translate(given.value, signal), signal);
   } catch (error) {
     if (signal.aborted) return;
-    controller.abort(); // the other parts
     if (error instanceof Interrupted) output.stop();
     else output.clear();
     state(explain(error), "wrong");
@@ -211,7 +210,9 @@ async function translate(text, signal) {
 }
 
 /** Asks for what is not known, a few parts at a time, and shows each as it comes. */
-async function answerAll(parts, asked, signal) {
+async function answerAll(parts, asked, aborted) {
+  const failing = new AbortController();
+  const signal = AbortSignal.any([aborted, failing.signal]);
   const waiting = parts.filter((part) => !part.answers);
   const all = parts.length;
   const work = async () => {
@@ -226,7 +227,8 @@ async function answerAll(parts, asked, signal) {
       state(done < all ? say("part", { done: writeNumber(done), all: writeNumber(all) }) : "");
     }
   };
-  await Promise.all(Array.from({ length: AT_ONCE }, work));
+  // If one part fails, the others must not go on beside the next attempt's.
+  await Promise.all(Array.from({ length: AT_ONCE }, work)).finally(() => failing.abort());
 }
 
 async function askFor(lines, asked, signal, show) {

@@ -103,6 +103,28 @@ def test_a_stream_that_breaks_keeps_what_has_come(tab, send, end, said, kept):
     tab.faults.clear()  # the browser logs the reset
 
 
+def test_parts_of_a_refused_attempt_do_not_go_on_beside_the_next_one(tab):
+    held: list[Route] = []
+
+    def answer(route: Route) -> None:
+        (line,) = json.loads(route.request.post_data or "")["src_text"]
+        if not held:
+            held.append(route)
+        elif len(held) == 1 and "Yes." in line:
+            held.append(route)
+            route.fulfill(status=429, json={})
+        else:
+            route.fulfill(body=write_event("done", translated=["Oui."]))
+
+    tab.page.route("**/translate", answer)
+    tab.find("source").select_option("en")
+    with tab.page.expect_event("requestfailed"):
+        tab.type(f"{LONG * 2}\n{LONG * 2} Yes.")
+    tab.wait_for_output("Oui.\nOui.")
+    expect(tab.find("output")).to_have_attribute("aria-busy", "false")
+    tab.faults.clear()  # the browser logs the status
+
+
 def test_sentences_below_the_chosen_quality_are_marked(tab):
     made = [("<b>Oui.</b>", 0.45), ("Non.", 0.6)]
     sentences = [{"translated": text, "quality": quality} for text, quality in made]
