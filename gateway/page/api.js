@@ -55,7 +55,9 @@ export async function ask(path, { method = "GET", json, body, headers = {}, sign
   }
   if (answer.ok) return answer;
   const wait_s = Number(answer.headers.get("Retry-After")) || 0; // a proxy's may be a date
-  throw judge(answer.status, await answer.json().catch(() => null), wait_s);
+  const content = await answer.json().catch(() => null);
+  signal?.throwIfAborted();
+  throw judge(answer.status, content, wait_s);
 }
 
 function judge(status, content, wait_s) {

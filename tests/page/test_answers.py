@@ -125,6 +125,29 @@ def test_parts_of_a_refused_attempt_do_not_go_on_beside_the_next_one(tab):
     tab.faults.clear()  # the browser logs the status
 
 
+def test_a_refusal_that_is_aborted_while_it_comes_says_nothing(tab):
+    tab.page.evaluate(
+        """() => {
+          const ask = window.fetch;
+          window.fetch = async (url, { signal }) => {
+            window.fetch = ask;
+            const start = (body) => {
+              signal.addEventListener("abort", () => body.error(signal.reason));
+            };
+            return new Response(new ReadableStream({ start }), { status: 429 });
+          };
+          const notice = document.getElementById("notice");
+          const watcher = new MutationObserver(() => (window.said ??= notice.textContent));
+          watcher.observe(notice, { childList: true });
+        }"""
+    )
+    tab.type("Yes.")
+    tab.page.wait_for_function("() => String(window.fetch).includes('native')")
+    tab.type(SENTENCE)
+    tab.wait_for_output(f"fr:{SENTENCE}")
+    assert not tab.page.evaluate("window.said")
+
+
 def test_sentences_below_the_chosen_quality_are_marked(tab):
     made = [("<b>Oui.</b>", 0.45), ("Non.", 0.6)]
     sentences = [{"translated": text, "quality": quality} for text, quality in made]
