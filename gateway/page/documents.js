@@ -1,7 +1,7 @@
 // The view for documents: uploads files, follows their jobs, and knows them again after a
 // reload, because their ids are kept in this browser.
 
-import { ask, askJson, explain, rest, tell } from "./api.js";
+import { ask, askJson, explain, persist, rest, tell } from "./api.js";
 import { find, make, recall, remember, save, takeFiles } from "./dom.js";
 import { nameLanguage, say, writeNumber } from "./words.js";
 
@@ -37,7 +37,8 @@ async function upload(file) {
   form.append("file", file);
   try {
     const { signal } = job.controller;
-    Object.assign(job, await askJson("documents", { method: "POST", body: form, signal }));
+    const send = () => askJson("documents", { method: "POST", body: form, signal });
+    Object.assign(job, await persist(send, signal));
   } catch (error) {
     if (job.controller.signal.aborted) return;
     Object.assign(job, { status: "failed", said: explain(error) });

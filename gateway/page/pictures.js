@@ -1,7 +1,7 @@
 // The view for pictures: what each task of the map says of one. Nothing is drawn into the
 // picture; boxes lie over it.
 
-import { askJson, explain, rest, root } from "./api.js";
+import { askJson, explain, persist, rest, root } from "./api.js";
 import { copy, draw, find, make, settings, takeFiles } from "./dom.js";
 import { say, writeShare } from "./words.js";
 
@@ -53,7 +53,7 @@ function showCommand(name) {
 }
 
 function look(file, signal) {
-  const send = (path) => askJson(path, { method: "POST", body: file, signal });
+  const send = (path) => persist(() => askJson(path, { method: "POST", body: file, signal }), signal);
   const tasks = {
     captioning: ["caption", find("caption"), (answer, place) => (place.textContent = answer.captions[0])],
     classification: [

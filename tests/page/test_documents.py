@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import requests
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import Locator, Route, expect
 
 from documents.storage import NOBODY, DocumentFolder, State
 from tests.page.conftest import LIMIT_MS, MakeTab, Stage, Tab
@@ -117,15 +117,17 @@ def test_what_is_wrong_is_said_in_words(tab, stage, files, tmp_path):
     expect(find_job(tab, "one.txt")).to_contain_text("Line 3 is broken.")
 
 
-def test_a_document_whose_progress_was_refused_is_followed_further(tab, stage, files):
-    tab.page.route(
-        re.compile("/documents/[0-9a-f]+$"),
-        lambda route: route.fulfill(status=429, json={}),
-        times=1,
-    )
+@pytest.mark.parametrize("path", ["/documents$", "/documents/[0-9a-f]+$"])
+def test_a_document_that_was_refused_is_uploaded_or_followed_further(
+    tab, stage, files, path
+):
+    def refuse(route: Route) -> None:
+        route.fulfill(status=429, json={})
+
+    tab.page.route(re.compile(path), refuse, times=1)
     tab.find("document-files").set_input_files(files[0])
-    (document,) = find_documents(tab, stage, 1)
     expect(tab.find("notice")).to_contain_text("The service is busy.")
+    (document,) = find_documents(tab, stage, 1)
     finish(document)
     expect(find_job(tab, "one.txt")).to_contain_text("Done")
     tab.faults.clear()  # the browser logs the status
