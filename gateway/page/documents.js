@@ -13,11 +13,21 @@ let isFollowing = false;
 
 export function begin() {
   takeFiles(find("document-drop"), (files) => files.forEach(upload));
-  jobs = recall("documents", []).map((job) => ({ ...job, status: job.status ?? "queued" }));
+  addEventListener("storage", ({ key }) => key === "babelgate.documents" && adopt());
   document.addEventListener("words", show);
   document.addEventListener("view", ({ detail }) => {
     if (detail === "documents") target.value = find("target").value;
   });
+  adopt();
+}
+
+/** Shows what this browser keeps, also if another tab has uploaded or removed it. */
+function adopt() {
+  const kept = recall("documents", []);
+  const isIn = (list) => (job) => list.some(({ id }) => id === job.id);
+  const isNew = (job) => !isIn(jobs)(job);
+  jobs = [...kept.filter(isNew), ...jobs.filter((job) => !job.id || isIn(kept)(job))];
+  show();
   follow();
 }
 

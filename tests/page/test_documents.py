@@ -103,6 +103,22 @@ def test_a_job_survives_a_reload_of_the_page_and_can_be_cancelled(tab, stage, fi
     tab.faults.clear()  # the browser logs the status
 
 
+def test_tabs_know_the_documents_of_each_other(tab, stage, files):
+    with tab.page.context.expect_page():
+        tab.page.evaluate("window.open(location.href)")
+    other = Tab(tab.page.context.pages[-1])
+    other.page.wait_for_selector("html[data-ready]")
+    tab.find("document-files").set_input_files(files[0])
+    expect(find_job(other, "one.txt")).to_contain_text("Waiting")
+    other.find("document-files").set_input_files(files[1])
+    find_documents(tab, stage, 2)
+    find_job(other, "one.txt").get_by_role("button", name="Cancel").click()
+    expect(tab.find("jobs").locator("li")).to_have_count(1)
+    other.page.close()
+    tab.page.reload()
+    expect(find_job(tab, "two & <b>.txt")).to_contain_text("Waiting")
+
+
 def test_what_is_wrong_is_said_in_words(tab, stage, files, tmp_path):
     strange = tmp_path / "strange.exe"
     strange.write_bytes(b"MZ")
