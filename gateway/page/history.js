@@ -4,7 +4,8 @@ import { find, make, recall, remember } from "./dom.js";
 import { open } from "./text.js";
 import { nameLanguage } from "./words.js";
 
-const MOST = 50;
+/** A browser keeps some five million characters, with the ids of documents among them. */
+const [MOST, MOST_CHARACTERS] = [50, 1_000_000];
 
 export function begin() {
   const keeps = find("keeps-history");
@@ -24,7 +25,9 @@ export function begin() {
 function add(entry) {
   const isSame = (past) => past.target === entry.target && entry.text.startsWith(past.text);
   const others = recall("history", []).filter((past) => !isSame(past));
-  remember("history", [entry, ...others].slice(0, MOST));
+  let left = MOST_CHARACTERS;
+  const kept = [entry, ...others].slice(0, MOST).filter(({ text }) => (left -= text.length) > 0);
+  remember("history", kept);
   show();
 }
 

@@ -202,7 +202,7 @@ async function translate(text, signal) {
   const answers = parts.flatMap((part) => part.answers).filter((answer) => "isKept" in answer);
   find("known").hidden = !(answers.length && answers.every((answer) => answer.isKept));
   settling = setTimeout(() => {
-    const entry = { source: asked.source, target: asked.target, text, translated: output.text };
+    const entry = { source: asked.source, target: asked.target, text };
     document.dispatchEvent(new CustomEvent("settled", { detail: entry }));
     const used = new Set([asked.source, asked.target, ...recall("used", [])]);
     remember("used", [...used].slice(0, MOST_USED));

@@ -46,6 +46,21 @@ def test_the_language_and_the_theme_can_be_switched_and_stay(tab):
     assert tab.page.evaluate(ground) == dark
 
 
+def test_a_history_of_long_texts_keeps_the_latest(tab):
+    tab.page.locator("#history summary").click()
+    tab.find("keeps-history").check()
+    tab.page.evaluate(
+        """() => {
+          for (let number = 1; number <= 50; number += 1) {
+            const text = number + " x\\n".repeat(33_000);
+            const detail = { source: "en", target: "fr", text };
+            document.dispatchEvent(new CustomEvent("settled", { detail }));
+          }
+        }"""
+    )
+    expect(tab.find("past").get_by_role("button").first).to_contain_text("50 x")
+
+
 def test_there_is_no_history_until_somebody_wants_one(tab):
     tab.page.clock.install()
     tab.page.locator("#history summary").click()
