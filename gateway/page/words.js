@@ -3,6 +3,7 @@
 import { recall, remember } from "./dom.js";
 
 let words = {};
+let wanted;
 let language = document.documentElement.lang;
 let names = new Intl.DisplayNames(language, { type: "language", fallback: "none" });
 /** The page's own names, for languages that the browser has none for. */
@@ -42,11 +43,13 @@ export async function begin(tongue) {
   });
 }
 
-async function load(wanted, tongue) {
+async function load(tag, tongue) {
   const known = [...tongue.options].map((option) => option.value);
-  const chosen = known.includes(wanted) ? wanted : "en";
+  const chosen = (wanted = known.includes(tag) ? tag : "en");
   const answer = await fetch(new URL(`./${chosen}.json`, import.meta.url));
-  words = await answer.json();
+  const found = await answer.json();
+  if (chosen !== wanted) return; // another one was chosen meanwhile
+  words = found;
   names = new Intl.DisplayNames(chosen, { type: "language", fallback: "none" });
   if (chosen !== language) show(chosen);
   language = tongue.value = chosen;
