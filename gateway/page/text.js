@@ -126,6 +126,7 @@ function swap() {
   const text = output.text;
   choose(source, into);
   if (settings.languages.includes(from)) choose(target, from);
+  else chooseOther(); // the source is not known yet, or only read
   remember("source", source.value);
   rememberTarget();
   enter(text || given.value);

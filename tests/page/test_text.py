@@ -126,6 +126,10 @@ def test_languages_can_be_swapped_and_are_remembered(tab):
     tab.page.reload()
     expect(tab.find("source")).to_have_value("fr")
     expect(tab.find("target")).to_have_value("en")
+    tab.find("source").select_option("auto")
+    tab.find("swap-button").click()  # with no text, whose language would be the target
+    expect(tab.find("source")).to_have_value("en")
+    expect(tab.find("target")).not_to_have_value("en")
 
 
 def test_a_text_can_be_pasted_copied_and_cleared(tab):
