@@ -412,12 +412,7 @@ def parse_fields(
     schema: type[Model], fields: Mapping[str, Any], wording: Wording
 ) -> Model:
     """Parse the fields of a request. Raises MalformedRequest with the first fault."""
-    known = schema.model_fields
-    given = {
-        name: value
-        for name, value in fields.items()
-        if value != "" or (name in known and known[name].is_required())
-    }
+    given = keep_given(schema, fields)
     try:
         return schema.model_validate(given)
     except ValidationError as error:
@@ -427,6 +422,16 @@ def parse_fields(
             raise wording.miss(field) from error
         fault = list_faults(errors, write_schema(schema))[field]
         raise wording.refuse(field, fault, given[field]) from error
+
+
+def keep_given(schema: type[BaseModel], fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return another API's fields without optional ones that are empty."""
+    known = schema.model_fields
+    return {
+        name: value
+        for name, value in fields.items()
+        if value not in ("", None) or (name in known and known[name].is_required())
+    }
 
 
 def list_texts(given: str | list[str]) -> tuple[str, ...]:

@@ -28,7 +28,14 @@ from contract.languages import normalize_variant
 from contract.validation import list_faults
 from gateway.errors import MalformedRequest
 from gateway.glossaries.glossary import DictionaryDraft, GlossaryContent
-from gateway.schemas import Lower, Text, read_object, warn_of_unknown, write_schema
+from gateway.schemas import (
+    Lower,
+    Text,
+    keep_given,
+    read_object,
+    warn_of_unknown,
+    write_schema,
+)
 from text.entries import (
     CONTROLS,
     MOST_TERM_BYTES,
@@ -159,6 +166,8 @@ def read(upload: GlossaryUpload) -> Answer:
     schema = SCHEMAS[upload.schema]
     try:
         content = _read_fields(upload)
+        if schema is not OurGlossary:
+            content = keep_given(schema, content)
         given = schema.model_validate(content).model_dump()
         drafts = tuple(map(_read_draft, given.get("dictionaries", [given])))
     except MalformedRequest as error:

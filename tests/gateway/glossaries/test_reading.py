@@ -57,6 +57,17 @@ def test_what_a_client_sends_is_read_in_one_way(upload):
     assert ANSWERS.validate_json(answer(write_upload(upload))) == READ
 
 
+@pytest.mark.parametrize(
+    ("fields", "name", "drafts"),
+    [
+        ({"name": "a", "dictionaries": None}, "a", ()),
+        ({"name": "", "dictionaries": [THEIRS]}, None, READ.drafts),
+    ],
+)
+def test_null_and_an_empty_name_change_nothing(fields, name, drafts):
+    assert read(make("ChangeFields", fields)) == GlossaryContent(name, drafts)
+
+
 FAULTS = [
     (make("OurGlossary", b"{"), "body", "", "not JSON"),
     (make("OurGlossary", b'{"a": {"b": 1, "b": 2}}'), "body", "", "'b' is repeated in"),
