@@ -61,10 +61,12 @@ export function begin() {
   find("paste-button").hidden = !navigator.clipboard?.readText;
   find("paste-button").addEventListener("click", async () => enter(await navigator.clipboard.readText()));
   document.addEventListener("words", count);
-  document.addEventListener("terms", () => {
-    known.clear();
-    translateNow();
-  });
+  for (const change of ["key", "terms"]) {
+    document.addEventListener(change, () => {
+      known.clear();
+      translateNow();
+    });
+  }
   count();
   if (given.value.trim()) translateNow();
 }

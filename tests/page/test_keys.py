@@ -40,7 +40,6 @@ def test_a_key_is_asked_for_until_it_is_right_and_kept_in_the_browser(
     tab.faults.clear()  # the browser logs the status
     tab.find("key-field").fill(key)
     tab.page.get_by_role("button", name="Save").click()
-    tab.type(SENTENCE)
     tab.wait_for_output(f"fr:{SENTENCE}")
     tab.page.reload()
     expect(tab.find("key-dialog")).to_be_hidden()
