@@ -80,7 +80,7 @@ function beginKey() {
   document.addEventListener("needs-key", open);
   dialog.addEventListener("close", () => {
     if (dialog.returnValue === "keep") {
-      keepKey(find("key-field").value.trim());
+      keepKey(find("key-field").value.replace(/[^!-~]/g, "")); // the rest is invisible, or no key
       document.dispatchEvent(new Event("key"));
     }
     find("key-field").value = "";
