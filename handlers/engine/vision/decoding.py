@@ -110,7 +110,7 @@ def _read_file(
 
 
 def _find_turn(image: Image.Image) -> Image.Transpose | None:
-    """The transposition that turns a decoded image upright; None if its EXIF data is damaged."""
+    """The transposition that turns an image upright; None if its EXIF data is damaged."""
     with suppress(Exception):  # Pillow reads that of JPEG files leniently
         return _TURNS.get(image.getexif().get(ExifTags.Base.Orientation, 1))
     return None
