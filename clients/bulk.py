@@ -147,9 +147,11 @@ class Journal:
             self.path.unlink()
 
     def _recover(self, origin: Any, is_restart: bool) -> None:
+        with self.path.open("rb") as file:
+            is_torn = not file.readline().endswith(b"\n")
         lines = durable.read_lines(self.path)
         end, found = next(lines, (0, None))
-        if end and found != origin:
+        if found != origin and not is_torn:
             known = found if isinstance(found, dict) else {}
             changed = [key for key in origin if known.get(key) != origin[key]]
             if not is_restart:
