@@ -339,7 +339,7 @@ class Reservation:
         self._storage = storage
         self._folder = storage.folder / "incoming" / job.id
         self._kept = storage.folder / "kept" / job.owner / job.id
-        self._folder.mkdir(parents=True)
+        self._folder.mkdir(mode=0o700, parents=True)
 
     @property
     def path(self) -> Path:
@@ -353,7 +353,7 @@ class Reservation:
         durable.write(self._folder / "document.json", _ORDERS.dump_json(order))
         if webhook:
             durable.write(self._folder / _WEBHOOK, _HOOKS.dump_json(webhook))
-        self._kept.parent.mkdir(parents=True, exist_ok=True)
+        self._kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         durable.rename(self._folder, self._kept)
         return DocumentFolder(self._kept, order)
 

@@ -155,9 +155,12 @@ def measure(storage: DocumentStorage) -> int:
 
 
 def test_documents_are_found_by_their_owners(add, storage):
+    """Other users of the machine find none."""
     mine, others = add("one", owner=KEY), add("two", owner="ab0123456789")
     found = storage.find(KEY, mine.order.id)
     assert (found.order, found.folder) == (mine.order, mine.folder)
+    for folder in (mine.folder, mine.folder.parent):
+        assert folder.stat().st_mode & 0o777 == 0o700
     for document_id in (others.order.id, "0" * 32, "..", "../x", ""):
         with pytest.raises(Gone):
             storage.find(KEY, document_id)
