@@ -71,5 +71,5 @@ def _may_reach(address: str, allowed: str) -> bool:
         is_public &= found in _UNICAST and found not in _6TO4
     return any(
         is_public if word == _PUBLIC else word != _OFF and found in ip_network(word)
-        for word in allowed.split(",")
+        for word in allowed.replace(" ", "").split(",")
     )

@@ -8,20 +8,11 @@ import signal
 import sys
 from contextlib import closing
 from pathlib import Path
-from typing import Annotated
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    Field,
-    PositiveFloat,
-    PositiveInt,
-    ValidationError,
-)
+from pydantic import BaseModel, Field, PositiveFloat, PositiveInt, ValidationError
 
 from contract import variables
 from contract.documents import find_documents, read_secret
-from contract.webhooks import check_networks
 from documents.gateway import Gateway
 from documents.jobs import Jobs
 from documents.sandbox import Sandbox
@@ -41,9 +32,7 @@ class DocumentSettings(BaseModel, frozen=True):
     gateway: str = Field(alias=variables.GATEWAY_BIND.name, pattern=r"^[^/\s]+:\d+$")
     kept_s: PositiveFloat = Field(alias=variables.DOCUMENTS_KEPT_S.name)
     at_once: PositiveInt = Field(alias=variables.DOCUMENTS_AT_ONCE.name)
-    webhooks: Annotated[str, AfterValidator(check_networks)] = Field(
-        alias=variables.WEBHOOKS.name
-    )
+    webhooks: str = Field(alias=variables.WEBHOOKS.name)
 
 
 def _read_settings() -> DocumentSettings:

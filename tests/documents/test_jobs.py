@@ -218,12 +218,7 @@ def test_a_folder_that_cannot_be_used_is_told(start, tmp_path):
     assert "Traceback" not in said
 
 
-def test_wrong_settings_are_named(start, tmp_path):
-    wrong = {
-        variables.DOCUMENTS_AT_ONCE.name: "none",
-        variables.WEBHOOKS.name: "public, 10.0.0.1/8",
-    }
-    program = start(**wrong)
+def test_a_wrong_setting_is_named(start, tmp_path):
+    program = start(**{variables.DOCUMENTS_AT_ONCE.name: "none"})
     wait_until(lambda: program.poll() == 1, limit_s=LIMIT_S)
-    said = (tmp_path / "run.log").read_text()
-    assert all(name in said for name in wrong)
+    assert variables.DOCUMENTS_AT_ONCE.name in (tmp_path / "run.log").read_text()
