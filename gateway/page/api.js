@@ -61,8 +61,11 @@ export async function ask(path, { method = "GET", json, body, headers = {}, sign
 }
 
 function judge(status, content, wait_s) {
-  const isNobody = content === null || [502, 503].includes(status);
-  return isNobody ? new Unreachable() : new Problem(status, content, wait_s);
+  const problem = new Problem(status, content, wait_s);
+  // What does not fit into a device's memory will not fit later.
+  const isLasting = problem.slug === "out-of-memory";
+  const isNobody = content === null || ([502, 503].includes(status) && !isLasting);
+  return isNobody ? new Unreachable() : problem;
 }
 
 export async function askJson(path, options) {

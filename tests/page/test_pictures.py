@@ -70,8 +70,9 @@ def test_a_hostile_label_is_text(tab):
     assert tab.find("labels").locator("img").count() == 0
 
 
-def test_what_one_task_cannot_do_does_not_hide_the_others(tab, stage):
-    stage.torchserve.will("row-no-image")
+@pytest.mark.parametrize("fault", ["row-no-image", "row-out-of-memory"])
+def test_what_one_task_cannot_do_does_not_hide_the_others(tab, stage, fault):
+    stage.torchserve.will(fault)
     choose(tab)
     expect(tab.page.locator("#seen .wrong")).to_have_count(1)
     tab.faults.clear()  # the browser logs the status
