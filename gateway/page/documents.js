@@ -50,7 +50,7 @@ async function upload(file) {
     const send = () => askJson("documents", { method: "POST", body: form, signal });
     Object.assign(job, await persist(send, signal));
   } catch (error) {
-    if (job.controller.signal.aborted) return;
+    if (job.controller.signal.aborted) return tell(null);
     Object.assign(job, { status: "failed", said: explain(error) });
     if (error.status === 401) document.dispatchEvent(new Event("needs-key"));
   }

@@ -1,7 +1,7 @@
 // The pane of the translation: lines, sentences with their alternatives, what was kept, and
 // warnings where they belong.
 
-import { askJson, explain, persist } from "./api.js";
+import { askJson, explain, persist, tell } from "./api.js";
 import { find, findDirection, make, settings } from "./dom.js";
 import { divide } from "./protection.js";
 import { listSentences } from "./sentences.js";
@@ -156,7 +156,8 @@ export class Output {
       const texts = [answer.translated, ...answer.alternatives.map((one) => one.text)];
       this.#offer(sentence, [...new Set(texts)]);
     } catch (error) {
-      if (!signal.aborted) others.replaceChildren(make("p", { class: "wrong" }, explain(error)));
+      if (signal.aborted) tell(null);
+      else others.replaceChildren(make("p", { class: "wrong" }, explain(error)));
     }
   }
 

@@ -149,6 +149,17 @@ def test_a_document_that_was_refused_is_uploaded_or_followed_further(
     tab.faults.clear()  # the browser logs the status
 
 
+def test_a_refused_upload_can_be_cancelled(tab, files):
+    refusal = {"status": 429, "json": {}, "headers": {"Retry-After": "600"}}
+    tab.page.route("**/documents", lambda route: route.fulfill(**refusal))
+    tab.find("document-files").set_input_files(files[0])
+    expect(tab.find("notice")).to_contain_text("again in 600 s")
+    find_job(tab, "one.txt").get_by_role("button", name="Cancel").click()
+    expect(tab.find("notice")).to_be_hidden()
+    expect(tab.find("jobs").locator("li")).to_have_count(0)
+    tab.faults.clear()  # the browser logs the status
+
+
 def test_what_is_kept_no_longer_says_so(tab, stage, files):
     tab.find("document-files").set_input_files(files[0])
     (document,) = find_documents(tab, stage, 1)
