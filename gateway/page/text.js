@@ -16,7 +16,7 @@ const MOST_CHARACTERS = 100_000;
 const AT_ONCE = 3;
 /** The answer to a request of more characters is shown while it is made. */
 const STREAMED_CHARACTERS = 300;
-/** Lines whose translations are kept while the page is open. */
+/** Lines besides those of a text whose translations are kept while the page is open. */
 const MOST_KNOWN = 2000;
 /** Below, the API does not guess either. */
 const LEAST_CONFIDENCE = 0.5;
@@ -190,12 +190,13 @@ async function translate(text, signal) {
   const asked = readAsked();
   given.lang = asked.source;
   given.dir = findDirection(asked.source);
+  const parts = listParts(text, asked.format, settings.texts).map((lines) => ({ lines }));
   // Not while parts wait: theirs would be missing.
+  const most = MOST_KNOWN + parts.flatMap((part) => part.lines).length;
   for (const key of known.keys()) {
-    if (known.size <= MOST_KNOWN) break;
+    if (known.size <= most) break;
     known.delete(key);
   }
-  const parts = listParts(text, asked.format, settings.texts).map((lines) => ({ lines }));
   for (const part of parts) {
     for (const line of part.lines) Object.assign(recallLine(line, asked) ?? {}, { isKept: true });
     part.answers = recallAll(part.lines, asked);

@@ -220,8 +220,10 @@ def test_lines_that_are_known_stay_so_while_others_are_asked_for(tab):
     tab.page.evaluate(
         """() => {
           let isSlow = false;
+          window.asked = 0;
           window.fetch = async (_, { body, headers }) => {
             const { src_text } = JSON.parse(body);
+            window.asked += src_text.length;
             if (src_text.includes("Line 99")) {
               if (isSlow) await new Promise((resolve) => setTimeout(resolve, 1000));
               isSlow = true;
@@ -233,12 +235,14 @@ def test_lines_that_are_known_stay_so_while_others_are_asked_for(tab):
         }"""
     )
     lines = [f"Line {number}" for number in range(2100)]
-    for end in ("first", "second"):  # the page knows the last 2,000 lines
-        text = "\n".join([*lines, end])
+    # The page knows the lines of a text and 2,000 others, not the first two of those before.
+    for given in ([*lines, "first"], [*lines, "second"], lines[:100]):
+        text = "\n".join(given)
         tab.type(text)
         tab.wait_for_output("fr:" + text.replace("\n", "\nfr:"))
         expect(tab.find("output")).to_have_attribute("aria-busy", "false")
         expect(tab.find("output")).not_to_be_empty()
+    assert tab.page.evaluate("window.asked") == len(lines) + 4
 
 
 def test_a_text_that_is_too_long_is_not_cut_but_refused(tab):
