@@ -157,8 +157,10 @@ def measure_memory(leaders: Leaders) -> dict[str, float]:
 def measure_holdings(leaders: Leaders) -> dict[str, dict[str, float]]:
     """Measure the total memory, files and threads of each program and of supervisord, which
     started them, by unit."""
-    families = _find_families(leaders)
-    supervisors = {leader.parent() for leader in leaders.values()} - {None}
+    families, supervisors = _find_families(leaders), set[psutil.Process | None]()
+    for leader in leaders.values():
+        with suppress(psutil.NoSuchProcess):
+            supervisors.add(leader.parent())
     families["supervisord"] = [process for process in supervisors if process]
     return {program: _measure_holding(family) for program, family in families.items()}
 
@@ -185,11 +187,17 @@ def _find_families(leaders: Leaders) -> dict[str, list[psutil.Process]]:
         with suppress(psutil.NoSuchProcess):  # it has crashed
             families[program] = [leader, *leader.children(recursive=True)]
     if family := families.get(_TORCHSERVE):
-        java = [process for process in family if process.name() == "java"]
-        workers = [child for one in java for child in one.children(recursive=True)]
+        workers = list(_list_workers(family))
         families[_TORCHSERVE] = [one for one in family if one not in workers]
         families[_WORKERS] = workers
     return families
+
+
+def _list_workers(family: Iterable[psutil.Process]) -> Iterator[psutil.Process]:
+    for process in family:
+        with suppress(psutil.NoSuchProcess):  # it has just ended
+            if process.name() == "java":
+                yield from process.children(recursive=True)
 
 
 def _read_clock(leaders: Leaders) -> dict[str, dict[int, float]]:

@@ -34,6 +34,18 @@ def test_a_program_that_crashes_under_the_load_has_no_cost():
     assert load.measure_memory(leaders) == {}
 
 
+def test_processes_that_end_while_they_are_counted_cost_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    with psutil.Popen(["sleep", "60"]) as program:
+        ended = psutil.Process(program.pid)
+        program.kill()
+    monkeypatch.setattr(psutil.Process, "children", lambda *_, **__: [ended])
+    held = load.measure_holdings({"torchserve": psutil.Process(), "nginx": ended})
+    assert held["torchserve"]["MB"] > 0
+    assert held["workers"]["MB"] == held["nginx"]["MB"] == 0
+
+
 def test_figures_are_of_what_was_counted_in_between():
     before = {"batches": 10, "rows": 100, "queuems": 5000}
     after = {"batches": 14, "rows": 140, "queuems": 9000, "computems": 200}
