@@ -1,7 +1,7 @@
 // The view for glossaries: a table of terms and their translations. Every view that has a
 // select for glossaries gets those of its languages.
 
-import { ask, askJson, explain, readKey } from "./api.js";
+import { ask, askJson, explain, persist, readKey } from "./api.js";
 import { find, make, recall, save, settings, takeFiles } from "./dom.js";
 import { readTable, writeCsv, writeTsv } from "./tables.js";
 import { nameLanguage, say, writeNumber } from "./words.js";
@@ -180,12 +180,14 @@ async function importFile([file]) {
 async function store() {
   if (isStoring) return; // a double click would make two
   isStoring = true;
+  const stored = current;
   const pair = { src_lang: source.value, tgt_lang: target.value };
   const text = writeTsv(entries.filter((entry) => entry.some(Boolean)));
+  const json = { name: name.value, ...pair, entries: text };
   try {
-    if (current) await replaceEntries(pair, text);
-    else current = await askJson("glossaries", { method: "POST", json: { name: name.value, ...pair, entries: text } });
-    const { id } = current;
+    const { id } = await persist(() =>
+      stored ? replaceEntries(stored, json) : askJson("glossaries", { method: "POST", json }),
+    );
     document.dispatchEvent(new Event("terms"));
     await load();
     await open(glossaries.find((glossary) => glossary.id === id));
@@ -198,11 +200,12 @@ async function store() {
 }
 
 /** Only DeepL's API changes the entries of a glossary that is there. */
-async function replaceEntries({ src_lang, tgt_lang }, text) {
-  await ask(`v3/glossaries/${current.id}/dictionaries`, {
+async function replaceEntries(glossary, { src_lang, tgt_lang, entries }) {
+  await ask(`v3/glossaries/${glossary.id}/dictionaries`, {
     method: "PUT",
-    json: { source_lang: src_lang, target_lang: tgt_lang, entries: text, entries_format: "tsv" },
+    json: { source_lang: src_lang, target_lang: tgt_lang, entries, entries_format: "tsv" },
   });
+  return glossary;
 }
 
 async function deleteCurrent() {

@@ -35,7 +35,11 @@ def save(tab: Tab) -> None:
 
 def test_a_glossary_is_made_changed_and_used(tab, stage):
     fill(tab, "Travel", {"city pass": "carte", "tram": "tramway"})
+    tab.page.route(
+        "**/glossaries", lambda route: route.fulfill(status=429, json={}), times=1
+    )
     save(tab)
+    tab.faults.clear()  # the browser logs the status
     made = tab.find("glossary-list").locator("li", has_text="Travel")
     expect(made).to_have_text("TravelEnglish → French · 2")
     tab.find("entries").get_by_role("button").nth(1).click()
