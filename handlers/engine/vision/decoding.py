@@ -8,10 +8,9 @@ from contextlib import suppress
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import ExifTags, Image
+from PIL import ExifTags, Image, PngImagePlugin
 from PIL.ImageFile import ImageFile
 from PIL.JpegImagePlugin import JpegImageFile
-from PIL.PngImagePlugin import PngImageFile
 from PIL.WebPImagePlugin import WebPImageFile
 
 from contract import npy
@@ -27,10 +26,12 @@ MAX_ASPECT = 100
 #: but it has its own size limit.
 _FORMATS: tuple[tuple[re.Pattern[bytes], type[ImageFile]], ...] = (
     (re.compile(rb"\xff\xd8\xff"), JpegImageFile),
-    (re.compile(rb"\x89PNG\r\n\x1a\n"), PngImageFile),
+    (re.compile(rb"\x89PNG\r\n\x1a\n"), PngImagePlugin.PngImageFile),
     (re.compile(rb"RIFF.{4}WEBP", re.DOTALL), WebPImageFile),
 )
 _PILLOW = re.compile(r"PIL\.")
+#: The largest colour profile or text of a PNG file. Pillow's 1 MiB is too little for some.
+PngImagePlugin.MAX_TEXT_CHUNK = 16 << 20
 #: EXIF orientations, and the transposition that turns each upright.
 _TURNS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,

@@ -219,6 +219,12 @@ def test_exif_data_that_says_nothing_turns_nothing_and_warns_of_nothing(
     assert frame.shape == FRAME.shape
 
 
+@pytest.mark.parametrize("format", ["JPEG", "PNG", "WEBP"])
+def test_a_large_colour_profile_does_not_matter(format: str):
+    (frame,) = read(write_image(FRAME, format, icc_profile=bytes(3 << 20)))
+    assert frame.shape == FRAME.shape
+
+
 FILES = [
     write_npy(FRAMES),
     write_image(FRAME),
