@@ -140,8 +140,12 @@ def unit(
 
 
 @command()
-def down(*, run_dir: Path = RUN, is_forgotten: bool = False) -> None:
+def down(
+    *, run_dir: Path = RUN, is_forgotten: bool = False, pid: str | None = None
+) -> None:
     """Stop every process of the stack. The next `up` starts it with the same options."""
+    if pid == "":
+        return
     with console.status("Stopping …"):
         was_running = lifecycle.down(run_dir, is_forgotten=is_forgotten)
     console.print("Stopped." if was_running else "The stack is not running.")

@@ -158,7 +158,7 @@ def end_left(stack: Stack) -> None:
     """Kill the processes left by programs: Ray's workers and HAProxy outlive Ray."""
     for record in stack.run.glob("*.group"):
         launch.end_left(record.stem, stack.run)
-        record.unlink(missing_ok=True)  # systemd runs `down` while one by hand ends
+        record.unlink(missing_ok=True)  # another `down` may run
 
 
 class _Connection(HTTPConnection):

@@ -2,6 +2,7 @@
 
 import configparser
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -33,7 +34,7 @@ def test_systemd_accepts_the_unit(tmp_path, manager, user):
     assert re.findall(r"\[Service\]\nUser=(.*)\n", text) == [user] * bool(user)
 
 
-def test_the_unit_has_this_clones_paths_and_the_stacks_options(tmp_path: Path):
+def test_the_unit_has_this_clones_paths_and_the_stacks_options(tmp_path, monkeypatch):
     places = ["--run-dir", f"{tmp_path}/run", "--map", f"{tmp_path}/a map.json"]
     options = [*places, "--model", r'50% "${a}" \b', "--port-offset", "1000"]
     result = CliRunner().invoke(app, ["unit", *options])
@@ -49,7 +50,13 @@ def test_the_unit_has_this_clones_paths_and_the_stacks_options(tmp_path: Path):
         f'"--map" "{tmp_path}/a map.json" '
         r'"--model" "50%% \"$${a}\" \\b" "--port-offset" "1000"'
     )
-    assert service["ExecStop"].endswith(f'deploy down --run-dir "{tmp_path}/run"')
+    stop = shlex.split(service["ExecStop"])
+    assert stop[2:] == ["deploy", "down", *("--pid", "${MAINPID}"), *places[:2]]
+    ended: list[Path] = []
+    monkeypatch.setattr("deploy.lifecycle.down", lambda run, **_: ended.append(run))
+    for pid in ("", "4711"):
+        CliRunner().invoke(app, [pid if "$" in word else word for word in stop[3:]])
+    assert ended == [tmp_path / "run"]
     assert service["Restart"] == "on-failure"
     assert "/srv/" not in "\n".join(service.values())
 
