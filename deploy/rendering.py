@@ -18,6 +18,8 @@ _LOCATION = "location @{} {{ proxy_read_timeout {}ms; proxy_pass http://gateway;
 _GRACE_MS = 750
 #: The most seconds with a location each: for every second of a day, nginx needs 600 MB.
 _NAMED_S = 3600
+#: With a larger number, TorchServe does not start.
+_JAVA_MOST = (1 << 31) - 1
 #: nginx.conf includes this file; the texts of the errors are in nginx.conf itself.
 ERRORS_FILE = "errors.conf"
 _HEAD = "# Written from contract/dialects.py by `make up` and `make reload`: edit nothing.\n"
@@ -102,7 +104,7 @@ def render_torchserve(text: str, settings: Settings) -> str:
     if _is_default(settings, "max_body_bytes", "max_image_bytes"):
         return text
     row = AHEAD_BYTES + max(ROW_BYTES, settings.max_image_bytes)
-    most = max(3 * settings.max_body_bytes, row)
+    most = min(max(3 * settings.max_body_bytes, row), _JAVA_MOST)
     return re.sub(r"(?m)^(max_request_size)=.*", rf"\1={most}", text)
 
 
