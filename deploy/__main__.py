@@ -36,7 +36,7 @@ RUN = ROOT / variables.RUN_DIR.default
 command = make_command(
     *(app, Path(__file__).with_name("options.yaml")),
     *(nodes.AddressError, CatalogError, ModelError, SettingsError, StackError),
-    *(ManagementError, DashboardError, DeploymentError, TimeoutError),
+    *(ManagementError, DashboardError, DeploymentError, OSError),
     KeyboardInterrupt,
 )
 

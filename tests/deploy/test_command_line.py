@@ -127,3 +127,13 @@ def test_a_port_that_does_not_exist_is_refused(tmp_path: Path, offset: str):
     options = ["--run-dir", str(tmp_path / "run"), "--port-offset", offset]
     assert CliRunner().invoke(command_line.app, ["up", *options]).exit_code == 2
     assert not (tmp_path / "run").exists()
+
+
+def test_what_the_disk_refuses_is_told_without_a_traceback(tmp_path, monkeypatch):
+    (tmp_path / "prometheus").write_text("no folder")
+    monkeypatch.setattr(lifecycle, "find", lambda run: Stack(run, run))
+    monkeypatch.setattr(lifecycle, "ensure", lambda *_: [Path("/bin/true")])
+    arguments = ["monitor", "--run-dir", str(tmp_path), "--port", "1"]
+    result = CliRunner().invoke(command_line.app, arguments)
+    assert isinstance(result.exception, SystemExit)
+    assert "File exists" in result.stdout
