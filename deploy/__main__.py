@@ -145,6 +145,7 @@ def down(
 ) -> None:
     """Stop every process of the stack. The next `up` starts it with the same options."""
     if pid == "":
+        lifecycle.clear(run_dir)
         return
     with console.status("Stopping …"):
         was_running = lifecycle.down(run_dir, is_forgotten=is_forgotten)

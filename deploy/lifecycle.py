@@ -259,6 +259,14 @@ def down(run: Path, *, is_forgotten: bool = False) -> bool:
     return was_running
 
 
+def clear(run: Path) -> None:
+    """End what a killed supervisord has left, unless another one runs. Raises StackError."""
+    unknown = Stack(run, UNSAID)
+    with unknown.lock():
+        if not find_running(unknown):
+            end(stack.read(run) or unknown)
+
+
 def make_way(wanted: Stack, running: Stack | None) -> bool:
     """End another stack in the run directory, and return whether one is to be started. Raises
     StackError if it cannot be ended, or if another program uses a port."""

@@ -6,6 +6,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from typer.testing import CliRunner
@@ -13,6 +14,7 @@ from typer.testing import CliRunner
 from deploy.__main__ import app
 from deploy.programs import SYSTEMD_ANALYZE, find, install
 from deploy.stack import ROOT, Stack
+from deploy.supervision import Supervision
 from deploy.systemd import render_unit
 
 
@@ -53,10 +55,12 @@ def test_the_unit_has_this_clones_paths_and_the_stacks_options(tmp_path, monkeyp
     stop = shlex.split(service["ExecStop"])
     assert stop[2:] == ["deploy", "down", *("--pid", "${MAINPID}"), *places[:2]]
     ended: list[Path] = []
-    monkeypatch.setattr("deploy.lifecycle.down", lambda run, **_: ended.append(run))
-    for pid in ("", "4711"):
+    monkeypatch.setattr("deploy.lifecycle.end", lambda stack: ended.append(stack.run))
+    for pid, is_up, count in (("", True, 0), ("", False, 1), ("4711", True, 2)):
+        monkeypatch.setattr(Supervision, "is_running", Mock(return_value=is_up))
+        monkeypatch.setattr(Supervision, "read_environment", Mock(return_value={}))
         CliRunner().invoke(app, [pid if "$" in word else word for word in stop[3:]])
-    assert ended == [tmp_path / "run"]
+        assert ended == [tmp_path / "run"] * count
     assert service["Restart"] == "on-failure"
     assert "/srv/" not in "\n".join(service.values())
 
