@@ -38,7 +38,7 @@ def default_cache() -> Path:
 def locate(name: str, cache: Path) -> Path:
     """Return the directory of a model, now or after its download: `name` itself if that is
     a directory (relative names start at the repository), else a hub's name in the cache."""
-    directory = ROOT / Path(name).expanduser()
+    directory = ROOT / os.path.expanduser(name)  # leaves unknown users' names
     return directory if directory.exists() else cache / "hub" / name
 
 

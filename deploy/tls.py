@@ -1,5 +1,6 @@
 """TLS on port 7777: checks a certificate and its key, and shows a curl command."""
 
+import os
 import socket
 import ssl
 from pathlib import Path
@@ -23,7 +24,7 @@ def read_option(text: str) -> str | None:
         raise StackError(
             f"TLS: expected certificate.pem,key.pem separated by a comma, found {text!r}."
         )
-    files = [Path(name).expanduser().absolute() for name in (certificate, key)]
+    files = [Path(os.path.expanduser(name)).absolute() for name in (certificate, key)]
     for file in files:
         try:
             file.read_bytes()

@@ -19,7 +19,8 @@ PHRASEBOOK = catalog.ROOT / "models" / "phrasebook"
 
 
 def test_what_is_neither_a_directory_nor_a_hub_name_is_refused(tmp_path: Path):
-    for name in ("models/nothing/here", "./nothing", "nothing", "..", "a/..", "a b/c"):
+    missing = ("models/nothing/here", "./nothing", "nothing", "~nobody.here/m")
+    for name in (*missing, "..", "a/..", "a b/c"):
         with pytest.raises(ModelError, match="nor a hub name|is not a model"):
             checkpoint.fetch(name, tmp_path)
     file = tmp_path / "model.bin"

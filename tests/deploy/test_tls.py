@@ -31,6 +31,7 @@ def test_what_nginx_could_not_use_is_refused(pair, tmp_path):
         f"{pair},{key}": "expected certificate.pem,key.pem",
         f"{certificate},{tmp_path}/none": "none cannot be read: No such file",
         f"{tmp_path},{key}": "cannot be read: Is a directory",
+        f"~nobody.here/c,{key}": "cannot be read: No such file",
         f"{certificate},{other}": "is not the key for",
         f"{tmp_path}/text,{key}": "expected a certificate in",
         f"{certificate},{certificate}": "and a key without a password",
