@@ -158,10 +158,7 @@ def status(*, run_dir: Path = RUN) -> None:
     running = lifecycle.find(run_dir)
     states = Supervision(running).states()
     # In its first ten seconds a running program is STARTING; one that has failed is in BACKOFF.
-    shown = (
-        f"{name} {states[name].replace('STARTING', 'RUNNING')}"
-        for name in running.programs
-    )
+    shown = (f"{n} {s.replace('STARTING', 'RUNNING')}" for n, s in states.items())
     console.print("  ".join(shown))
     is_ready = serving.choose_serving(running).show()
     are_up = set(states.values()) <= {"RUNNING", "STARTING"}

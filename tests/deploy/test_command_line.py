@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import click
@@ -12,6 +13,7 @@ import catalog
 from deploy import __main__ as command_line
 from deploy import lifecycle, serving
 from deploy.stack import Stack
+from deploy.supervision import Supervision
 from handlers.engine.directories import read_settings
 from tests.catalog.conftest import clean_environment, write_map
 from tests.torchserve_backend.fakes import FakeManagement, runs
@@ -137,3 +139,19 @@ def test_what_the_disk_refuses_is_told_without_a_traceback(tmp_path, monkeypatch
     result = CliRunner().invoke(command_line.app, arguments)
     assert isinstance(result.exception, SystemExit)
     assert "File exists" in result.stdout
+
+
+def test_the_status_of_programs_of_another_version_is_shown(tmp_path, monkeypatch):
+    states = {
+        "gateway": "STARTING",
+        "nginx": "BACKOFF",
+    }  # without the documents program
+    served = SimpleNamespace(show=lambda: True)
+    monkeypatch.setattr(lifecycle, "find", lambda run: Stack(run, run))
+    monkeypatch.setattr(serving, "choose_serving", lambda _: served)
+    monkeypatch.setattr(Supervision, "states", lambda _: states)
+    result = CliRunner().invoke(
+        command_line.app, ["status", "--run-dir", str(tmp_path)]
+    )
+    assert result.stdout == "gateway RUNNING  nginx BACKOFF\n"
+    assert result.exit_code == 1
