@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 
 import catalog
-from deploy.stack import ROOT, StackError
+from deploy.stack import ROOT
 from ray_backend.config import make_config
 from ray_backend.deployment import read_key
 from ray_backend.nodes import PORTS
@@ -30,13 +30,10 @@ spec:
 
 def write(overlay: Path, map_path: Path, key_file: Path, *, has_gpus: bool) -> None:
     """Write both files for the gateway's key. Raises CatalogError if the map is unusable,
-    DeploymentError if the key is, and StackError if a file cannot be written."""
+    DeploymentError if the key is, and OSError."""
     models = catalog.load(map_path, is_cluster=True)
     key = read_key(key_file)
     config = make_config(models, key=key, has_gpus=has_gpus, ingress=_INGRESS)
     served = yaml.safe_dump(config, sort_keys=False, allow_unicode=True)
-    try:
-        (overlay / MAP).write_text(models.frozen, "utf-8")
-        (overlay / SERVE).write_text(_HEAD + textwrap.indent(served, "    "), "utf-8")
-    except OSError as error:
-        raise StackError(f"{error.filename}: {error.strerror}") from error
+    (overlay / MAP).write_text(models.frozen, "utf-8")
+    (overlay / SERVE).write_text(_HEAD + textwrap.indent(served, "    "), "utf-8")
