@@ -4,7 +4,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import groupby
 from uuid import uuid4
 
@@ -447,12 +447,16 @@ class _RunScanner:
             lambda place: self._add_part(self._scan_argument(place, around)),
         )
         is_plural = bool(around) and around[-1] != "select"
-        quoting = Quoting("''" in source, is_plural)
+        quoting = Quoting(self._is_doubled, is_plural)
         for piece in self._scan_text(stretch, 0, quoting):
             if isinstance(piece, Segment):
                 start = self.start + stretch.locate(piece.start)
                 piece = replace(piece, start=start)
             yield piece
+
+    @cached_property
+    def _is_doubled(self) -> bool:
+        return "''" in self.run.text
 
     def _add_part(self, pieces: Iterator[Piece]) -> str:
         name = f"\ufdd0{uuid4().hex}\ufdd0"

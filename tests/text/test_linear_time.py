@@ -162,6 +162,11 @@ def test_work_on_a_translation_costs_what_it_is_long(work, units):
         assert_linear(partial(repeat, unit))
 
 
+def test_each_arm_of_a_message_costs_the_same():
+    arms = "{n, plural, other {#}}"
+    assert_linear(lambda size: read_text(arms * (size // 2), "en", "xx"))
+
+
 def test_a_translation_that_repeats_a_long_stretch_is_judged_in_linear_time():
     def judge(size: int) -> None:
         half = "".join(map(chr, range(0x4E00, 0x4E00 + size // 4)))
