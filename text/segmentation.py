@@ -29,8 +29,10 @@ _BULLETS = "[・●○■□◆◇※]"
 _LEAD = regex.compile(rf"\s*+(?:(?:{_SIGNS}|\d{{1,3}}\.)\s++|{_BULLETS}\s*+)*+")
 _LEAD_WITH_ORDINALS = regex.compile(rf"\s*+(?:(?:{_SIGNS})\s++|{_BULLETS}\s*+)*+")
 _LINES = re.compile(r"[^\r\n]*+(?:[\r\n]++|$)")
-#: A sign inside a name or an address: `ASP.NET`, `a .PDF`, `{major}.{minor}`.
-_INSIDE = re.compile(r"\.(?=[A-Z]{2}|[{%])|(?<!\S)\.(?=\S)|\?(?=[{%])")
+#: A sign inside a name or an address: `ASP.NET`, `.PDF`, `{major}.{minor}`; Khmer's "etc.".
+_INSIDE = re.compile(r"។(?=ល។)|\.(?=[A-Z]{2}|[{%])|(?<!\S)\.(?=\S)|\?(?=[{%])")
+#: Khmer full stops, which sentencex does not know, as Burmese ones.
+_KNOWN_STOPS = str.maketrans("។៕", "။။")
 _OPENING = "([{\"'«“„¿¡"
 _LETTER = re.compile(r"[^\W\d_]")
 #: The characters of a line passed to sentencex at a time, and how far its results are reliable.
@@ -136,7 +138,7 @@ def _find_ends(line: str, language: str) -> Iterator[int]:
         is_last = start + len(window) == len(line)
         sure = len(window) if is_last else _SURE
         end = 0
-        for sentence in sentencex.segment(language, window):
+        for sentence in sentencex.segment(language, window.translate(_KNOWN_STOPS)):
             if end + len(sentence) > sure:
                 break
             end += len(sentence)
