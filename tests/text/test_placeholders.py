@@ -31,6 +31,7 @@ from text.placeholders import (
         ),
         ("देखें https://a.b।", ["https://a.b"]),
         ("Hi {{ user.name }} and {name}", ["{{ user.name }}", "{name}"]),
+        ("Hi {{{ user.name }}}, bye", ["{{{ user.name }}}"]),
         ("{0} of {1:d} ${total} {}", ["{0}", "{1:d}", "${total}", "{}"]),
         ("%s has %d of %1$s,", ["%s", "%d", "%1$s"]),
         ("%(n)s, %.2f, %@", ["%(n)s", "%.2f", "%@"]),
