@@ -325,15 +325,17 @@ class TermCache:
 
     def take(self, choice: Choice, source: str, target: str) -> tuple[Terms, ...]:
         """Return the terms from `source`. May block for seconds. Raises TermsUnavailable."""
-        keys = _list_keys(choice, source)
+        keys, found = _list_keys(choice, source), list[Terms]()
         for key in keys:
-            if key not in self._kept:
+            kept = self._kept.pop(key, None)
+            if kept is None:
                 stored = self.read_entries(*key)
                 self._make_room(len(stored), keys)
                 terms = Terms(read_stored(stored), source, target, self.pause)
-                self._kept[key] = terms, len(stored)
-            self._kept.move_to_end(key)
-        return tuple(self._kept[key][0] for key in keys)
+                kept = terms, len(stored)
+            self._kept[key] = kept  # as the latest
+            found.append(kept[0])
+        return tuple(found)
 
     def _make_room(self, size: int, needed: list[_Key]) -> None:
         """Evict the oldest terms, but none that the request needs, which have another limit."""

@@ -41,6 +41,15 @@ def test_the_last_that_fit_are_kept_and_what_a_request_needs(monkeypatch):
     assert not kept.has(first, "en")
 
 
+def test_terms_that_another_request_evicts_meanwhile_are_still_found(monkeypatch):
+    monkeypatch.setattr(terms, "_MOST_BYTES", 8)
+    pauses = iter(["a\tlonger"])
+    kept = make_cache()
+    kept.take(choose("a\tb"), "en", "de")
+    kept.pause = lambda: [kept.take(choose(each), "en", "de") for each in pauses]
+    assert len(kept.take(choose("a\tb", "a\tc"), "en", "de")) == 2
+
+
 def test_what_cannot_be_read_is_told(tmp_path):
     choice = Choice(f"sqlite:///{tmp_path}/db", {"en": ("none",)})
     for wrong in (choice, replace(choice, database="sqlite:////proc/none/db")):
