@@ -174,12 +174,23 @@ def _mark_capitals(
     is_all: bool | None = None
     for piece in pieces:
         if isinstance(piece, Segment):
-            words = orthography.count_words(piece.prepared, language)
+            words = _count_capitals(piece, language)
             if words == 1 and is_all is None:
-                is_all = orthography.count_words(whole.prepared, language) > 1
+                is_all = _count_capitals(whole, language) > 1
             if words > 1 or (words and is_all):
                 piece = replace(piece, is_in_capitals=True)
         yield piece
+
+
+def _count_capitals(segment: Segment, language: str) -> int:
+    """Return the number of words of a text in capitals, also of terms, and 0 for any other."""
+    text = segment.text
+    hidden = [
+        p
+        for p in segment.placeholders
+        if p.role is not Role.TERM or not text[p.start : p.end].isupper()
+    ]
+    return orthography.count_words(substitute(text, hidden), language)
 
 
 def divide(segment: Segment, max_characters: int, format: TextFormat) -> Document:

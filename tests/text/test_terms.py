@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from text import terms
-from text.document import find_kept
+from text.document import ReadingJob, collect, find_kept, scan
 from text.placeholders import find_protected
-from text.terms import Terms, combine, find_terms, settle
+from text.terms import Choice, TermCache, Terms, combine, find_terms, settle
 
 
 def find(
@@ -138,6 +138,14 @@ def test_what_overlaps_only_in_part_is_left_out():
     text = "pump A-100 {a} b}"
     terms = find_terms(text, [Terms([("A-100 {a", "X")], "en", "de")])
     assert [p.shown for p in combine(find_protected(text), terms)] == ["A-100", "{a}"]
+
+
+def test_a_term_in_capitals_is_a_word_in_capitals():
+    choice = Choice("", {"en": ("invoice\tfacture",)})
+    job = ReadingJob((("PRINT INVOICE", "en"),), None, True, 1, "lines", "fr", choice)
+    kept = TermCache(lambda _, entries: entries.encode())
+    (document,) = collect(job, scan(job, kept))
+    assert [segment.is_in_capitals for segment in document.segments] == [True]
 
 
 def test_making_terms_lets_others_run():
