@@ -31,6 +31,14 @@ _NO_PIECE = regex.compile(
 _LETTERS = regex.compile(r"[\p{L}\p{M}]")
 #: A piece that begins a word.
 _FIRST_PIECE = regex.compile(rf"{WORD_START}|[{UNSPACED}]")
+#: Special spaces, and signs that set the direction or mark where a word may be divided. Models
+#: have hardly seen any.
+_SPACES = "\t\u00a0\u2002\u2003\u2009\u202f\u3000"
+_INVISIBLE = (
+    "\u00ad\u200e\u200f\u202a\u202b\u202c\u202d\u202e"
+    "\u2060\u2066\u2067\u2068\u2069\ufeff"
+)
+_READ = str.maketrans(dict.fromkeys(_SPACES, " ") | dict.fromkeys(_INVISIBLE, ""))
 
 
 class Tokenizer(ABC):
@@ -44,9 +52,7 @@ class Tokenizer(ABC):
     def tokenize(self, sentences: Sequence[Sentence]) -> list[Sentence]:
         """Return the sentences with their tokens. One call tokenizes all of them, because each
         call releases the GIL and may wait long to reacquire it."""
-        texts = [
-            unicodedata.normalize("NFC", s.text) for s in sentences if not s.tokens
-        ]
+        texts = [_normalize(s.text) for s in sentences if not s.tokens]
         made = iter(self.split(texts))
         return [
             s
@@ -82,7 +88,7 @@ class Tokenizer(ABC):
 
     def split_answer(self, text: str) -> Sequence[str]:
         """Split a text into the pieces that the model would write for it."""
-        return self.split([unicodedata.normalize("NFC", text)])[0]
+        return self.split([_normalize(text)])[0]
 
     @abstractmethod
     def _join(self, rows: Sequence[Sequence[str]]) -> list[str]: ...
@@ -112,8 +118,7 @@ class SentencePieceTokenizer(Tokenizer):
         return list(self._source.encode(texts, out_type=str, num_threads=1))
 
     def split_answer(self, text: str) -> list[str]:
-        text = unicodedata.normalize("NFC", text)
-        return list(self._target.encode(text, out_type=str))
+        return list(self._target.encode(_normalize(text), out_type=str))
 
     def _join(self, rows: Sequence[Sequence[str]]) -> list[str]:
         if len(rows) == 1:
@@ -147,6 +152,11 @@ class JsonTokenizer(Tokenizer):
     def _join(self, rows: Sequence[Sequence[str]]) -> list[str]:
         ids = [[self.ids[token] for token in row] for row in rows]
         return self._library.decode_batch(ids, skip_special_tokens=False)
+
+
+def _normalize(text: str) -> str:
+    """Return a text with composed letters, plain spaces and no invisible signs."""
+    return unicodedata.normalize("NFC", text.translate(_READ))
 
 
 def list_trigrams(pieces: Sequence[str]) -> set[tuple[str, ...]]:

@@ -47,6 +47,8 @@ def test_however_a_text_is_composed_its_tokens_are_the_same(text, tokenizer):
     tokens = tokenizer.encode(decomposed, "fr")
     assert tokens == tokenizer.encode(composed, "fr")
     assert tokenizer.decode([tokens]) == [" ".join(composed.split())]
+    hidden = f"\u200f{text}\u00ad".replace(" ", "\u00a0")
+    assert tokens == tokenizer.encode(hidden, "fr")
 
 
 def test_tokens_of_no_text_are_not_shown(tokenizer):
