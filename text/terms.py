@@ -26,7 +26,9 @@ _SPACELESS = "".join(
     rf"\p{{{script}}}"
     for script in "Han Hiragana Katakana Bopomofo Thai Lao Khmer Myanmar".split()
 )
-_LETTER = rf"[[\p{{L}}\p{{M}}\p{{N}}_\u200c\u200d]--[{_SPACELESS}ーｰ\p{{Hangul}}]]"
+_LETTER = (
+    rf"[[\p{{L}}\p{{M}}\p{{N}}_\u00ad\u200c\u200d]--[{_SPACELESS}ーｰ\p{{Hangul}}]]"
+)
 _APOSTROPHES, _HYPHENS = "'’‘ʼʹ′＇", "-‐‑"
 #: A word, a letter of a script without spaces, or a sign. `can't` is one word, without a `can`,
 #: and `3.5` is one number.
@@ -45,7 +47,9 @@ _ASCII_TOKEN = re.compile(
 _START = regex.compile(r"[^\w{}]*+\{(\d{1,9})\}")
 _BEGINNING = regex.compile(r"\P{L}*+(\p{L})")
 _FINAL_MARKS = (*".!?。！？｡।؟۔",)
-_SAME = str.maketrans(dict.fromkeys(_APOSTROPHES, "'") | dict.fromkeys(_HYPHENS, "-"))
+_SAME = str.maketrans(
+    dict.fromkeys(_APOSTROPHES, "'") | dict.fromkeys(_HYPHENS, "-") | {"\u00ad": ""}
+)
 _TURKIC = ("az", "tr")
 _TURKISH = str.maketrans({"I": "ı", "İ": "i"})
 #: Longer text is not composed: that needs quadratic time in a letter's accents.

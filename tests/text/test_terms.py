@@ -37,6 +37,9 @@ def find(
         pytest.param("en", "can", "I can't, a can", 1, id="contraction"),
         pytest.param("en", "3", "3 of 3.5", 1, id="number"),
         pytest.param("en", "C++", "C++ and C++.", 2, id="signs"),
+        pytest.param(
+            "de", "Amt", "Amts\u00adgericht, Amt\u00adsitz, A\u00admt", 1, id="soft"
+        ),
         pytest.param("fa", "می‌شود", "می‌شود", 1, id="joiner"),
     ],
 )
