@@ -43,10 +43,14 @@ def test_the_last_that_fit_are_kept_and_what_a_request_needs(monkeypatch):
 
 def test_terms_that_another_request_evicts_meanwhile_are_still_found(monkeypatch):
     monkeypatch.setattr(terms, "_MOST_BYTES", 8)
-    pauses = iter(["a\tlonger"])
-    kept = make_cache()
+    others, kept = [choose("a\tlonger")], make_cache()
     kept.take(choose("a\tb"), "en", "de")
-    kept.pause = lambda: [kept.take(choose(each), "en", "de") for each in pauses]
+
+    def pause() -> None:
+        while others:
+            kept.take(others.pop(), "en", "de")
+
+    kept.pause = pause
     assert len(kept.take(choose("a\tb", "a\tc"), "en", "de")) == 2
 
 
