@@ -47,8 +47,9 @@ def converted_path(directory: Path, cache: Path, compute_type: str) -> Path:
     """Return the path of the conversion of `directory`. The name depends on its files' sizes
     and times, so a changed model is converted again. A bundle's directory contains the
     conversion, which CTranslate2 can load even if its precision differs."""
-    if (bundled := directory / CONVERTED).is_dir():
-        made = sorted(path.name for path in bundled.iterdir() if "-" not in path.name)
+    bundled = directory / CONVERTED
+    made = sorted(path.name for path in bundled.glob("*") if "-" not in path.name)
+    if made:
         return bundled / (compute_type if compute_type in made else made[0])
     state = [
         (path.name, path.stat().st_size, path.stat().st_mtime_ns)

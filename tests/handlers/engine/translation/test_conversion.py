@@ -11,7 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from handlers.engine.directories import Digests, ModelError, find_damage
+from handlers.engine.directories import CONVERTED, Digests, ModelError, find_damage
 from handlers.engine.translation import conversion
 from handlers.engine.translation.conversion import convert, converted_path
 from handlers.engine.translation.ctranslate2 import CTranslate2Engine
@@ -67,6 +67,11 @@ def test_a_changed_file_means_a_new_path(change, model, tmp_path):
     assert converted_path(model, tmp_path, "float16") != before
     change(model / "tokenizer_config.json")
     assert converted_path(model, tmp_path, "int8") != before
+
+
+def test_an_empty_folder_of_conversions_is_none(model: Path, tmp_path: Path):
+    (model / CONVERTED).mkdir()
+    assert not converted_path(model, tmp_path, "int8").is_relative_to(model)
 
 
 def test_all_languages_are_in_the_vocabulary_at_their_ids(converted: Path, tiny: Path):
