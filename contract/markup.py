@@ -41,8 +41,6 @@ _RAW = {
 #: Comments end in more ways in HTML.
 _COMMENT = re.compile(r"<!--(?:-?>|.*?--!?>)", re.DOTALL)
 _XML_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
-#: The ends of tags, sections and instructions.
-_ENDS = (">", "]]>", "?>")
 #: A numeric character reference that is too long to be valid.
 _ENDLESS_NUMBER = re.compile(r"&#\d{100,}+;?")
 
@@ -90,7 +88,7 @@ class _Reader:
     def __init__(self, source: str, is_xml: bool) -> None:
         self._source = source
         self._is_xml = is_xml
-        self._last = {sign: source.rfind(sign) for sign in _ENDS}
+        self._last = {sign: source.rfind(sign) for sign in (">", "]]>")}
         self._has_quotes = True
 
     def read(self, start: int) -> Token:
@@ -125,9 +123,8 @@ class _Reader:
 
     def _find_end(self, sign: str, start: int) -> int:
         """Return the end of the next `sign`, or of the source."""
-        if start > self._last[sign]:
-            return len(self._source)
-        return self._source.find(sign, start) + len(sign)
+        place = self._source.find(sign, start)
+        return place + len(sign) if place >= 0 else len(self._source)
 
 
 def _is_kept(tag: str) -> bool:
