@@ -5,8 +5,6 @@ import os
 from pathlib import Path
 from typing import Any
 
-from prometheus_client import multiprocess
-
 from contract import variables
 from contract.cpus import count_cpus
 from gateway.cache.table import share
@@ -95,9 +93,3 @@ def worker_exit(server: Any, worker: Any) -> None:
     if app:
         app.access.close()
         app.load_shedder.telemetry.write()
-
-
-def child_exit(server: Any, worker: Any) -> None:
-    """Drop the gauges of a worker that has ended; its counters stay in the sums."""
-    if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
-        multiprocess.mark_process_dead(worker.pid)  # type: ignore[no-untyped-call]
