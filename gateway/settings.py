@@ -29,10 +29,13 @@ from contract.webhooks import check_networks
 PREFIX = "BABELGATE_"
 
 #: A program's address, without a path.
-_ADDRESS = r"http://[^/,\s]+"
+_ADDRESS = r"http://(\[[^\]/,\s]+\]|[^/,\s:\[\]]+)(:[0-9]{1,5})?"
 _Address = Annotated[str, Field(pattern=f"^{_ADDRESS}$")]
 #: The address of a Redis or Valkey.
-_REDIS = r"^$|^(redis|rediss|redis\+unix|valkey|valkeys|valkey\+unix)://.+"
+_REDIS = (
+    r"^$|^(redis|valkey)\+unix://.+|^(redis|valkey)s?://([^/?]*@)?"
+    r"(\[[^\]]+\]|[^/?:\[\]]*)(:[0-9]{0,5})?([/?].*)?$"
+)
 _Networks = Annotated[str, AfterValidator(check_networks)]
 _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 

@@ -30,6 +30,8 @@ MEANT = "unknown variable, did you mean"
         ("BABELGATE_IDENTIFIER", "fasttext", "found 'fasttext'"),
         ("BABELGATE_CORS_ORIGINS", "example.org", "found 'example.org'"),
         ("BABELGATE_INFERENCE_URL", "localhost:9999", "found 'localhost:9999'"),
+        ("BABELGATE_INFERENCE_URL", "http://a:b", "found 'http://a:b'"),
+        ("BABELGATE_CACHE_URL", "redis://:secret@a:b", "should match pattern"),
         ("BABELGATE_RAY_URLS", "", "found ''"),
         ("BABELGATE_RAY_URLS", "http://a:7810,", "found 'http://a:7810,'"),
         ("BABELGATE_TIMEOUT", "1", f"{MEANT} BABELGATE_TIMEOUT_S?"),
