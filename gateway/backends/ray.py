@@ -74,6 +74,8 @@ _LOOK_S, _MOST_LOOKS, _LOOKS_S = 2.0, 3, 5.0
 #: The silence of a model after which a waiting row requests its state, and the pause before the
 #: next such request.
 _QUIET_S, _PAUSE_S = 2.0, 0.1
+#: The least time of a row that may make such a request.
+_PROBE_S = _QUIET_S + _LOOKS_S
 #: Seconds for which a model's rows are refused at once if no replica has answered.
 _MODEL_REST_S = 2.0
 #: Seconds for which a replica counts after an answer.
@@ -214,9 +216,12 @@ class ModelReplicas:
         # Each has its own rows in memory.
         return Capacity(count, count * Capacity.most_bytes)
 
-    def check(self) -> None:
-        """Raise NotReady if no replica has answered. After each rest, one row may try."""
-        if not self._breaker.let_in():
+    def check(self, remaining_s: float) -> None:
+        """Raise NotReady if no replica has answered. After each rest, one row may try, besides
+        those with too little time for a probe: their failure would show nothing."""
+        breaker = self._breaker
+        is_try = remaining_s > _PROBE_S
+        if not (breaker.let_in() if is_try else not breaker.is_resting):
             raise _find_none(self.model.name)
 
     def hear(self) -> None:
@@ -231,7 +236,7 @@ class ModelReplicas:
 
     def make_probe(self, remaining_s: float) -> HealthProbe | None:
         """Return the probe of a row that waits long; None if it has too little time left."""
-        if remaining_s > _QUIET_S + _LOOKS_S:
+        if remaining_s > _PROBE_S:
             return HealthProbe(_QUIET_S, self._check_silence)
         return None
 
@@ -283,7 +288,7 @@ class RayBackend:
         fault the next one is tried, and finally each once more. If no replica has answered,
         rows are refused at once."""
         replicas = self._replicas[model]
-        replicas.check()
+        replicas.check(deadline - time.monotonic())
         with self._slots.take(deadline):
             addresses = deque(self._addresses.arrange())
             left = _ATTEMPTS

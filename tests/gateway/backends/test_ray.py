@@ -193,6 +193,16 @@ def test_nobody_waits_for_a_model_without_replicas(backend, ingress, monkeypatch
     assert predict(backend) == TRANSLATED
 
 
+def test_a_row_with_little_time_uses_up_no_try(backend, ingress):
+    breaker = backend._replicas["ko"]._breaker
+    breaker.rest_s, breaker.rests_until = 10_000.0, 1.0
+    for each in ingress:
+        each.will("hang")
+    with pytest.raises(DeadlineExceeded):
+        predict(backend, timeout_s=0.05)
+    assert predict(backend) == TRANSLATED
+
+
 def test_a_slow_answer_of_a_model_is_waited_for(backend, ingress, monkeypatch):
     monkeypatch.setattr(ray, "_QUIET_S", 0.05)
     ingress[0].will("wait-for-look")
@@ -316,7 +326,7 @@ def test_looks_that_meet_a_replica_which_has_ended_refuse_no_row(replicas, monke
     probe = replicas.make_probe(30.0)
     assert probe
     probe.ask()
-    replicas.check()
+    replicas.check(60)
 
 
 @pytest.mark.parametrize(("remaining_s", "asks"), [(7.1, True), (7.0, False)])
