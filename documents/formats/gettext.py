@@ -231,21 +231,26 @@ class _Writer:
         forms = [fields[k] for k in ("msgid", "msgid_plural") if k in fields]
         start = self.entry.translations[0].start
         end = self.entry.translations[-1].end
-        if self.entry.is_header:
+        is_header = self.entry.is_header
+        if not is_header and not all(is_prose(form.text) for form in forms):
+            return
+        for line in self.entry.flags:
+            yield Edit(*line.span(), (), partial(self._write_flags, line[0]))
+        if is_header:
             yield Edit(start, end, (), self._write_header)
-        elif all(is_prose(form.text) for form in forms):
+        else:
             texts = tuple(form.text.strip() for form in forms)
-            for line in self.entry.flags:
-                yield Edit(*line.span(), (), partial(self._write_flags, line[0]))
             yield Edit(start, end, texts, self._write_entry, self._is_done)
 
     def _write_header(self, _: Sequence[str], language: str) -> str:
         old = self.entry.translations[0]
-        if not self.header.text or self.header.language == language:
+        if self._is_done(language):
             return self.content[old.start : old.end]
         return self._format("msgstr", self.header.write(language))
 
     def _is_done(self, language: str) -> bool:
+        if self.entry.is_header:
+            return not self.header.text or self.header.language == language
         done = all(each.text for each in self.entry.translations)
         return done and self.header.is_in(language)
 

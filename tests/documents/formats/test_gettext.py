@@ -86,6 +86,14 @@ def test_a_long_text_of_spaces_is_broken():
     assert b'msgstr ""\n"A B\\n"\n"  ' in translate("a.po", make(entry), shout)
 
 
+def test_the_translation_of_a_template_is_not_marked_as_fuzzy():
+    """pybabel compiles no catalog whose header has this mark, as those of templates do."""
+    template = b"#, fuzzy\n" + make('msgid "a b"\nmsgstr ""\n', "").split(b"\n", 1)[1]
+    assert translate("a.pot", template, shout).startswith(b'msgid ""\n')
+    own = template.replace(b"Language: ", b"Language: de")
+    assert translate("a.po", own, shout).startswith(b"#, fuzzy\n")
+
+
 def test_a_variant_is_a_language_of_its_own():
     entry = '\nmsgid "a b"\nmsgstr "已"\n'
     for language in ("zh_TW", "zh_Hant"):
