@@ -63,11 +63,14 @@ def describe(
     element: etree._Element, invisible: Set[str] = frozenset()
 ) -> tuple[object, ...]:
     """Return an element's structure without its text as a comparable value. Attributes and
-    children with the short names in `invisible` are left out."""
+    children with the short names in `invisible` are left out, and children that have only
+    such attributes."""
     given = {shorten(str(key)): str(value) for key, value in element.attrib.items()}
     attributes = sorted((k, v) for k, v in given.items() if k not in invisible)
-    children = (child for child in element if name_of(child) not in invisible)
-    return (str(element.tag), *attributes, *map(describe, children))
+    children = [child for child in element if name_of(child) not in invisible]
+    looks = [(child, describe(child, invisible)) for child in children]
+    shown = (look for child, look in looks if look[1:] or not child.attrib)
+    return (str(element.tag), *attributes, *shown)
 
 
 Element: TypeAlias = etree._Element

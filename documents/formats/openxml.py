@@ -315,7 +315,8 @@ class _WordRuns(Runs):
     heads = frozenset({"w:smartTagPr", "w:customXmlPr"})
     #: Marks of spelling and layout programs.
     stale = frozenset({"w:proofErr", "w:lastRenderedPageBreak"})
-    invisible = frozenset({"w:lang", "w:noProof"})
+    #: A translated run has the direction of its own language.
+    invisible = frozenset({"w:hint", "w:lang", "w:noProof", "w:rtl"})
     is_spaced = True
 
     def __init__(self, fields: _Fields) -> None:
