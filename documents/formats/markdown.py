@@ -103,6 +103,8 @@ _MAX_BYTES = 4 << 20
 _TASK = re.compile(r"\[[ xX]\]\s+|\[!\w+\][ \t]*(?:\n\s*|\Z)")
 #: The lines around front matter in TOML, which is read as YAML is.
 _TOML = re.compile(r"^\+{3}(?=\s*$)", re.MULTILINE)
+#: A line around a note, as in Docusaurus and Pandoc.
+_FENCE = re.compile(r"^[ \t]*:::[^\r\n]*", re.MULTILINE)
 #: The place in a written block after a hard line break, until the block is complete.
 _NEXT_LINE = "\0"
 #: Characters that would begin a list, a heading or a quotation at the start of a line.
@@ -245,7 +247,7 @@ def find_edits(content: str) -> Iterator[Edit]:
     locator, parser = Locator(content), make_parser()
     env: dict[str, object] = {}
     read = _TOML.sub("---", content, count=2) if _TOML.match(content) else content
-    for parent, block in pairwise(parser.parse(read, env)):
+    for parent, block in pairwise(parser.parse(_FENCE.sub("", read), env)):
         if block.type == "inline" and (places := locator.locate(block, parent)):
             is_cell = parent.type in ("th_open", "td_open")
             children: list[Token] = []
