@@ -59,6 +59,8 @@ _AFTER_BIDI = frozenset(
     w:suppressOverlap w:jc w:textDirection w:textAlignment w:textboxTightWrap w:outlineLvl
     w:divId w:cnfStyle w:rPr w:sectPr w:pPrChange""".split()
 )
+#: The types of cells that contain a text themselves.
+_TEXTS = ("inlineStr", "str")
 #: The elements with the headings of tables and pivot tables, by the type of their part.
 _COLUMNS = {
     f"{_DOCUMENT}.spreadsheetml.table+xml": "x:tableColumn",
@@ -490,13 +492,23 @@ def _name_cells(package: Package, types: Mapping[str, str]) -> ElementNames:
 
     def find_slots(wrapper: Element) -> list[Slot]:
         cell, runs = wrapper[0], _CellRuns()
+        if name_of(cell) == "x:c":
+            # SheetJS writes each text as if it were the result of a formula.
+            values = [each for each in cell if name_of(each) in ("x:is", "x:v")]
+            if not values or find(cell, "x:f") is not None:
+                return []
+            cell = values[0]
         parts = [*runs.read(cell)] if len(cell) else [cell.text or ""]
         if _RETURN.sub("", "".join(list_texts(parts))) in headings:
             return []
         slots = runs.find_slots(cell) if len(cell) else find_plain_slots(cell)
         return [Slot(_RETURN.sub("", slot.text), slot.write) for slot in slots]
 
-    return ElementNames(frozenset({"x:si", "x:is", "x:text"}), find_slots)
+    return ElementNames(
+        frozenset({"x:si", "x:c", "x:is", "x:text"}),
+        find_slots,
+        lambda name, attributes: name == "x:c" and attributes.get("t") not in _TEXTS,
+    )
 
 
 def _list_types(package: Package) -> dict[str, str]:

@@ -165,6 +165,13 @@ def test_a_cell_is_one_text(inner, texts, written, place):
     assert f"<{name}>{inner if written is None else written}</{name}>" in after
 
 
+@pytest.mark.parametrize("cell", ["is><t>{}</t></is", "v>{}</v"])
+def test_a_cell_may_contain_its_text(cell):
+    sheet = f'<c t="{"str" if cell[0] == "v" else "inlineStr"}"><{cell}></c><c t="s"/>'
+    written = translate("a.xlsx", pack_xlsx(sheet=sheet.format("a b")), shout)
+    assert sheet.format("A B") in unpack(written)["sheet.xml"].decode()
+
+
 def test_formulas_and_their_results_stay():
     cells = '<c t="str"><f>IF(A1="Yes","a","b")</f><v>a text</v></c>'
     assert read("a.xlsx", pack_xlsx(sheet=cells)) == []
