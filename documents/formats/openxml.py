@@ -460,7 +460,7 @@ def _find_in_shapes(wrapper: Element) -> list[Slot]:
     for element in wrapper.iter():
         if (name := name_of(element)) == "a:p":
             found += runs.find_slots(element)
-        elif name in ("c:v", "cx:pt", "cx:v", "p:text"):
+        elif name in ("c:name", "c:v", "cx:pt", "cx:v", "p:text"):
             found += find_plain_slots(element)
     return found
 
@@ -473,7 +473,8 @@ def _find_in_layout(wrapper: Element) -> list[Slot]:
 
 #: The labels of charts, whose numbers are in other elements.
 _LABELS = frozenset(
-    "c:tx c:strCache c:multiLvlStrCache c:strLit cx:strDim cx:txData".split()
+    """c:tx c:strCache c:multiLvlStrCache c:strLit c:trendline c15:dlblRangeCache cx:strDim
+    cx:txData""".split()
 )
 _SHAPES = ElementNames(_LABELS | {"a:p", "p:text"}, _find_in_shapes)
 _LAYOUT = ElementNames(frozenset({"p:sp"}), _find_in_layout)

@@ -141,6 +141,15 @@ def test_a_chart_has_labels(around):
     assert read("a.pptx", pack_pptx(chart, "drawingml.chart+xml")) == ["One"]
 
 
+def test_a_chart_names_its_trend_and_has_labels_from_cells():
+    chart = (
+        f'<x xmlns:c="{CHART}" xmlns:e="http://schemas.microsoft.com/office/drawing/2012/chart">'
+        "<c:pivotSource><c:name>A1</c:name></c:pivotSource><c:trendline><c:name>One</c:name>"
+        "</c:trendline><e:dlblRangeCache><c:v>Two</c:v></e:dlblRangeCache></x>"
+    )
+    assert read("a.pptx", pack_pptx(chart, "drawingml.chart+xml")) == ["One", "Two"]
+
+
 def test_a_chart_of_the_kinds_since_2016_has_labels():
     chart = (
         '<x xmlns:cx="http://schemas.microsoft.com/office/drawing/2014/chartex">'
