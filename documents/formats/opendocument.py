@@ -14,6 +14,7 @@ from documents.formats.fragments import (
     attribute,
     describe,
     find,
+    find_plain_slots,
     name_of,
 )
 from documents.formats.packages import Package, make_package_format
@@ -21,6 +22,8 @@ from documents.formats.packages import Package, make_package_format
 _MEDIA_TYPE = "application/vnd.oasis.opendocument."
 _MANIFEST = "META-INF/manifest.xml"
 _PARAGRAPHS = frozenset({"text:p", "text:h"})
+#: The header and the footer of all slides and notes.
+_DECLARED = frozenset({"presentation:header-decl", "presentation:footer-decl"})
 _STYLES, _CELL = "office:automatic-styles", "table:table-cell"
 _VALUE = "{urn:oasis:names:tc:opendocument:xmlns:office:1.0}string-value"
 #: The element with the heading of a column that a pivot table shows, and its attribute.
@@ -52,6 +55,8 @@ class _Texts:
         if name_of(wrapper[0]) == _STYLES:
             self._learn(wrapper[0])
             return []
+        if name_of(wrapper[0]) in _DECLARED:
+            return find_plain_slots(wrapper[0])
         return [
             _make_value_follow(paragraph, slot)
             for paragraph in wrapper.iter()
@@ -117,7 +122,7 @@ def _make_format(suffix: str, kind: str) -> Format:
             folder, _, name = member.filename.rpartition("/")
             is_part = name == "content.xml" or (name == "styles.xml" and not folder)
             if is_part and not folder.startswith("META-INF"):
-                blocks = _PARAGRAPHS | {_STYLES, _CELL}
+                blocks = _PARAGRAPHS | _DECLARED | {_STYLES, _CELL}
                 vocabularies[member.filename] = ElementNames(
                     blocks,
                     _Texts(headings).find_slots,

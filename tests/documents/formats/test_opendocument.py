@@ -77,6 +77,13 @@ def test_results_stay_but_not_their_comments(attributes: str, texts: list[str]):
     assert read("a.ods", pack_odf(cell, "spreadsheet")) == ["A note", *texts]
 
 
+def test_the_footer_of_all_slides_is_a_text():
+    declared = (
+        f'<p:footer-decl xmlns:p="{OASIS}:presentation:1.0">Hello</p:footer-decl>'
+    )
+    assert read("a.odp", pack_odf(declared, "presentation")) == ["Hello"]
+
+
 def test_the_headings_that_a_pivot_table_shows_stay():
     cells = "<table:table-cell><text:p>{}</text:p></table:table-cell>"
     field = '<table:data-pilot-field table:source-field-name="The place"/>'
