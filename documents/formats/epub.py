@@ -15,7 +15,7 @@ from documents.formats.packages import Package, make_package_format
 _MEDIA_TYPE = "application/epub+zip"
 _CONTAINER, _ENCRYPTION = "META-INF/container.xml", "META-INF/encryption.xml"
 #: These only obfuscate fonts; the texts need no key.
-_FONT_METHODS = ("http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC")
+_FONT_METHODS = {"http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC"}
 _LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 _ATOMS = frozenset(
     """audio br button canvas code img input kbd map math meter noscript object output picture
@@ -122,8 +122,7 @@ def _plan(package: Package) -> Mapping[str, ElementNames]:
     )
     kinds = {"application/xhtml+xml": chapters, "application/x-dtbncx+xml": _NCX}
     vocabularies: dict[str, ElementNames] = {}
-    roots = package.list_elements(_CONTAINER, "container:rootfile")
-    for path in dict.fromkeys(root.get("full-path") or "" for root in roots):
+    for path in package.list_values(_CONTAINER, "container:rootfile", "full-path"):
         vocabularies[path] = _METADATA
         folder = posixpath.dirname(path)
         for item in package.list_elements(path, "opf:item"):
@@ -138,15 +137,10 @@ def _plan(package: Package) -> Mapping[str, ElementNames]:
 
 
 def _check_encryption(package: Package) -> None:
-    if not package.has(_ENCRYPTION):
-        return
-    for data in package.list_elements(_ENCRYPTION, "enc:EncryptedData"):
-        for method in data.iter():
-            is_method = name_of(method) == "enc:EncryptionMethod"
-            if is_method and method.get("Algorithm") not in _FONT_METHODS:
-                raise EncryptedDocument(
-                    "The book is protected by DRM and cannot be read"
-                )
+    if package.has(_ENCRYPTION):
+        method = ("enc:EncryptionMethod", "Algorithm")
+        if package.list_values(_ENCRYPTION, *method) - _FONT_METHODS:
+            raise EncryptedDocument("The book is protected by DRM and cannot be read")
 
 
 FORMAT = make_package_format(".epub", _MEDIA_TYPE, _plan)

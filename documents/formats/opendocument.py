@@ -13,7 +13,6 @@ from documents.formats.fragments import (
     Slot,
     attribute,
     describe,
-    find,
     find_plain_slots,
     name_of,
 )
@@ -112,9 +111,8 @@ def _make_value_follow(paragraph: Element, slot: Slot) -> Slot:
 def _make_format(suffix: str, kind: str) -> Format:
     def plan(package: Package) -> Mapping[str, ElementNames]:
         package.check_type(_MEDIA_TYPE + kind)
-        for entry in package.list_elements(_MANIFEST, "manifest:file-entry"):
-            if find(entry, "manifest:encryption-data") is not None:
-                raise EncryptedDocument
+        if package.list_values(_MANIFEST, "manifest:encryption-data", ""):
+            raise EncryptedDocument
         vocabularies, headings = {"meta.xml": TITLE}, set[str]()
         if kind == "spreadsheet" and package.has("content.xml"):
             headings = package.list_values("content.xml", *_COLUMN)
