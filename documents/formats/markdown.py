@@ -116,14 +116,14 @@ _START = re.compile(
 _INNER_SPACE = re.compile(r'(?<!">)((?:<g id="\d+">)+)(\s++)|(?<!\s)(\s++)((?:</g>)+)')
 #: The outer side of a mark of emphasis, and the end of code, until the block is complete.
 _SIDE = "\ud800"
-_SIDED = re.compile(rf"{_SIDE}[*_~]+|[*_~]+{_SIDE}")
+_SIDED = re.compile(rf"{_SIDE}[*_~]+|(?<![*_~])[*_~]++{_SIDE}")
 #: An underscore that is part of a word, where only an asterisk counts as a mark.
 _TIGHT = re.compile(
     rf"(?<=[^\s!-/:-@\[-`{{-~]){_SIDE}_|_{_SIDE}(?=[^\s!-/:-@\[-`{{-~])"
 )
 #: Marks, and the characters outside and inside of them, or the other way round.
 _EDGE = re.compile(
-    rf"(?<=(\S))(?:{_SIDE}[*_~]+)+(?=(.))|(?<=(.))(?:[*_~]+{_SIDE})+(?=(\S))"
+    rf"(?<=(\S))(?:{_SIDE}[*_~]+)+(?=(.))|(?<=([^*_~]))(?:[*_~]++{_SIDE})+(?=(\S))"
 )
 #: An image's text without any markup.
 _PLAIN = re.compile(r"[^\[\]\\*_`<&!\n]*")
