@@ -4,6 +4,7 @@ stacks that cannot translate."""
 import io
 import json
 import re
+import time
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
@@ -161,13 +162,20 @@ def test_a_warning_comes_to_its_text(stack, translator):
         ("line\nline\nli", ["line\n", "line\nli"]),
         ("a b. c d. e f", ["a b. ", "c d. e f"]),
         ("五字。五字。五字。五字", ["五字。五字。", "五字。五字"]),
+        ("a b?!) c d. e f", ["a b?!) ", "c d. e f"]),
         ("aaa bbb ccc", ["aaa ", "bbb ccc"]),
         ("0123456789abcdef", ["01234567", "89abcdef"]),
     ],
-    ids="empty short lines sentences no-spaces words nothing".split(),
+    ids="empty short lines sentences no-spaces marks words nothing".split(),
 )
 def test_a_long_text_is_cut_where_it_harms_least(text, pieces):
     assert cut(text, 10) == pieces
+
+
+def test_a_line_of_dots_is_cut_in_no_time():
+    began = time.process_time()
+    assert len(cut("." * 32_000, 16_000)) == 2
+    assert time.process_time() - began < 1
 
 
 def test_a_piece_that_fails_is_the_error_of_its_text(stack, translator):
