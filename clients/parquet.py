@@ -120,7 +120,7 @@ def _read_texts(column: Any) -> list[str | None]:
 
 def _find_compression(file: Any) -> str:
     """Return the writer's name for the codec of the file's columns."""
-    if not file.num_row_groups or not file.metadata.num_columns:
+    if not file.num_row_groups:
         return "snappy"
     codec = str(file.metadata.row_group(0).column(0).compression).lower()
     return {"uncompressed": "none"}.get(codec, codec)
