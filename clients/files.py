@@ -23,8 +23,8 @@ class SourceKind:
     suffixes: frozenset[str]
 
     def includes(self, file: PurePath) -> bool:
-        """Whether a folder's file with this name is a source."""
-        is_hidden = file.name.startswith(".") or _is_lock(file)
+        """Whether a folder's file with this relative path is a source."""
+        is_hidden = any(p.startswith(".") for p in file.parts) or _is_lock(file)
         return file.suffix.lower() in self.suffixes and not is_hidden
 
 
@@ -96,14 +96,15 @@ def _expand(argument: str, kind: SourceKind) -> Iterator[tuple[Path, Path]]:
         return iter([(path, Path(path.name))])
     if path.is_dir():
         walked = os.walk(path, onerror=_fail)
-        names = (Path(folder, name) for folder, _, names in walked for name in names)
-        files = sorted(file for file in names if kind.includes(file) and file.is_file())
-        if not files:
+        found = (Path(folder, name) for folder, _, names in walked for name in names)
+        below = [(file, file.relative_to(path)) for file in sorted(found)]
+        pairs = [pair for pair in below if kind.includes(pair[1]) and pair[0].is_file()]
+        if not pairs:
             raise InputError(
                 f"{argument}: the folder contains no {kind.name} "
                 f"({' '.join(sorted(kind.suffixes))})"
             )
-        return ((file, file.relative_to(path)) for file in files)
+        return iter(pairs)
     if not set("*?[") & set(argument):
         raise InputError(f"{argument}: no such file or folder")
     matches = map(Path, sorted(glob.glob(argument, recursive=True)))

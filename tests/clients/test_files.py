@@ -127,7 +127,7 @@ def test_a_place_that_cannot_be_written_is_named():
 
 @pytest.fixture
 def clips(tmp_path):
-    names = "b.mp4 a.MKV notes.txt season/1.webm odd[1].bin .b.mp4 ~$b.mp4"
+    names = "b.mp4 a.MKV notes.txt season/1.webm odd[1].bin .b.mp4 ~$b.mp4 .old/c.mp4"
     for name in names.split():
         path = tmp_path / "clips" / name
         path.parent.mkdir(parents=True, exist_ok=True)
