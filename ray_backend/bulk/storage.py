@@ -88,9 +88,9 @@ class ResultFolder:
             if not (durable.try_lock(file.fileno()) and durable.is_at(path, file)):
                 raise OutputError(f"{self.root}: another run is writing there")
             yield lambda: None
-            self.remove([_LOCK])
             with suppress(OSError):
                 (self.root / KEPT).rmdir()
+            self.remove([_LOCK])
 
 
 @dataclass(frozen=True)

@@ -113,6 +113,20 @@ def test_a_run_that_begins_as_another_ends_locks_no_removed_file(bench, monkeypa
             pass
 
 
+def test_a_run_removes_its_folder_while_it_has_the_lock(bench, monkeypatch):
+    """Otherwise it would remove the next run's, before that writes its first file."""
+    folder, rmdir = ResultFolder(bench.results), Path.rmdir
+
+    def remove(path: Path) -> None:
+        with pytest.raises(ClientError, match="is writing there"), folder.lock():
+            pass
+        rmdir(path)
+
+    monkeypatch.setattr(Path, "rmdir", remove)
+    bench.write("a.txt", "one\n")
+    bench.run()
+
+
 def test_results_may_be_beside_their_sources(bench):
     bench.write("a.txt", "one\n")
     bench.results = bench.sources
