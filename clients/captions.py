@@ -203,6 +203,8 @@ def plan_captions(
                 f"{output}: {len(videos)} videos need a folder, not a file"
             )
         files = name_files(videos, lambda v: (output / v.relative).with_suffix(suffix))
+    if {file.resolve() for file in files} & {v.path.resolve() for v in videos}:
+        raise OutputError(f"{output}: the captions would replace a video")
     return OutputPlan(files, name_journal(output)), kind
 
 

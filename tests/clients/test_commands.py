@@ -99,7 +99,7 @@ def test_ctrl_c_ends_an_upload_that_waits_for_another_attempt(stack, folder):
     ("arguments", "reason"),
     [
         ("caption a.mp4 -o x.jsonl --every 2m", "--every 2m: expected"),
-        ("caption a.mp4 -o a.mp4 --format srt", "a.mp4 already exists"),
+        ("caption a.mp4 -o in/a.docx --format srt", "in/a.docx already exists"),
         ("translate a.csv --to fr", "a.csv: name its column of texts with --column"),
         (
             "translate a.csv --to fr --column :x:",

@@ -61,6 +61,7 @@ def test_files_are_planned(names, output, kind, files):
         (TWO, "there", None, "there is a folder: give a file such as there/captions.j"),
         (["a.mp4"], "c.txt", None, "expected a name that ends in .jsonl, .srt or .vtt"),
         (["a.mp4"], "new", None, "expected a name that ends in"),
+        (TWO, "clips/a.mp4", SubtitleFormat.JSONL, "would replace a video"),
         (
             ["a.mp4", "a.mkv"],
             "new",
