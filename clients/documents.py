@@ -4,7 +4,6 @@ the translation and deletes both there.
 
 import os
 import shutil
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from mmap import ACCESS_READ, mmap
 from multiprocessing.pool import ThreadPool
@@ -23,8 +22,6 @@ from clients.server import ApiClient, ApiRequest, Body
 from clients.translations import TranslationOptions, Translator
 
 _PATH = "/documents"
-#: The connect timeout applies to the sending of each part.
-_PART_BYTES = 1 << 18
 _FIRST_DELAY_S, _LONGEST_DELAY_S = 0.2, 5.0
 #: The statuses with which the stack refuses a document.
 _REFUSED = frozenset({400, 413, 415, 422})
@@ -209,7 +206,7 @@ class DocumentJob(bulk.FileJob):
             raise ServerError(f"{place}: expected a document's status") from error
 
     def _write_form(self, path: Path) -> tuple[Body, str]:
-        """Return a form whose parts are read from the disk as they are sent, and its type."""
+        """Return a form whose file is read from the disk as it is sent, and its type."""
         options = {
             "tgt_lang": self.wanted.target,
             "src_lang": self.wanted.source,
@@ -221,20 +218,18 @@ class DocumentJob(bulk.FileJob):
             [*fields, ("file", (name, b"", ""))], boundary
         )
         tail = f"\r\n--{boundary}--\r\n".encode()
-        return (form.removesuffix(tail), *_list_parts(path), tail), content_type
+        return (form.removesuffix(tail), _map_copy(path), tail), content_type
 
 
-def _list_parts(path: Path) -> Iterator[memoryview]:
+def _map_copy(path: Path) -> memoryview:
     try:
         # Another program may shorten the file, and then the system kills readers of its map.
         with path.open("rb") as file, TemporaryFile() as copy:
             shutil.copyfileobj(file, copy)
             size = copy.seek(0, os.SEEK_END)
             # An empty file cannot be mapped.
-            content = memoryview(
+            return memoryview(
                 mmap(copy.fileno(), 0, access=ACCESS_READ) if size else b""
             )
     except OSError as error:
         raise InputError(error.strerror or str(error)) from error
-    for start in range(0, len(content), _PART_BYTES):
-        yield content[start : start + _PART_BYTES]
