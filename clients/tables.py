@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from io import TextIOWrapper
-from itertools import chain, islice
-from typing import Any, BinaryIO
+from itertools import chain, islice, tee
+from typing import Any, BinaryIO, ClassVar
 
 from clients.errors import ClientError, InputError
 from clients.files import TABLES, Source
@@ -24,7 +24,6 @@ BOM = "\ufeff"
 #: The most characters of a field or a line. Sixteen of them fit into memory.
 LONGEST_FIELD = 16 << 20
 _NO_TEXT = "contains a byte or half of a surrogate pair that is not a character"
-_SEPARATORS = (",", ";", "\t", "|")
 _HINT = " (--no-quotes for a .tsv whose quotes are plain characters)"
 _BREAKS, _TAB_OR_BREAKS = re.compile(r"[\r\n]+"), re.compile(r"[\t\r\n]+")
 _NOT_JSON = object()
@@ -93,19 +92,19 @@ class TextReply:
     warning: str | None = None
 
 
+@dataclass
 class TextTable(ABC):
     """A file of texts, which can be read repeatedly."""
 
-    #: The word for a row.
-    word = "row"
+    source: Source
+    columns: Sequence[Column]
+    #: The share of the file read so far.
+    share: float = 0.0
+    #: The fault that ended the reading, with its place.
+    error: str | None = None
 
-    def __init__(self, source: Source, columns: Sequence[Column]) -> None:
-        self.source = source
-        self.columns = columns
-        #: The share of the file read so far.
-        self.share = 0.0
-        #: The fault that ended the reading, with its place.
-        self.error: str | None = None
+    #: The word for a row.
+    word: ClassVar[str] = "row"
 
     def describe(self) -> dict[str, Any]:
         """Return the selection of texts, for a journal."""
@@ -174,8 +173,10 @@ def open_table(
         case ".parquet":
             return _open_parquet(source, columns)
         case ".tsv":
-            return SeparatedFile(source, columns, ("\t",), has_quotes=has_quotes)
-    return SeparatedFile(source, columns, _SEPARATORS, has_quotes=True)
+            return SeparatedFile(
+                source, columns, separators="\t", has_quotes=has_quotes
+            )
+    return SeparatedFile(source, columns)
 
 
 def _open_parquet(source: Source, columns: Sequence[Column]) -> TextTable:
@@ -204,7 +205,7 @@ class LineTable(TextTable):
 
     word = "line"
     #: The line ends, as in `open`.
-    newline = ""
+    newline: ClassVar[str] = ""
 
     @abstractmethod
     def parse(self, lines: Iterator[str]) -> Iterator[TableRow]:
@@ -342,25 +343,17 @@ def _read_value(number: int, value: Any) -> Cell:
     return Cell.of(number, value)
 
 
+@dataclass
 class SeparatedFile(LineTable):
-    """CSV and TSV: each row gets new fields. The first row names the columns. A `.csv` file has
-    commas, unless its header has the wanted columns only with semicolons, tabs or bars."""
+    """CSV and TSV: each row gets new fields. The first row names the columns."""
 
-    def __init__(
-        self,
-        source: Source,
-        columns: Sequence[Column],
-        separators: Sequence[str],
-        *,
-        has_quotes: bool,
-    ) -> None:
-        super().__init__(source, columns)
-        self._separators = separators
-        self._separator = separators[0]
-        self._has_quotes = has_quotes
+    #: The possible separators. The first one with which the header has the columns is used,
+    #: else the first.
+    separators: str = ",;\t|"
+    has_quotes: bool = True
 
     def describe(self) -> dict[str, Any]:
-        return {**super().describe(), "has_quotes": self._has_quotes}
+        return {**super().describe(), "has_quotes": self.has_quotes}
 
     def parse(self, lines: Iterator[str]) -> Iterator[TableRow]:
         records = self._list_records(lines)
@@ -393,7 +386,7 @@ class SeparatedFile(LineTable):
         return self._separator.join([raw, *map(self._quote, fields)])
 
     def _quote(self, field: str) -> str:
-        if not self._has_quotes:
+        if not self.has_quotes:
             return _TAB_OR_BREAKS.sub(" ", field)
         if any(mark in field for mark in (self._separator, '"', "\r", "\n")):
             return '"' + field.replace('"', '""') + '"'
@@ -403,16 +396,10 @@ class SeparatedFile(LineTable):
         self, lines: Iterator[str]
     ) -> Iterator[tuple[int, list[str], str]]:
         """Yield the number of each row's first line, its fields, and its lines as they are."""
-        number, taken, header = 1, list[str](), list[str]()
+        number, taken = 1, list[str]()
 
-        def look() -> Iterator[str]:
-            yield from header
+        def take(lines: Iterator[str]) -> Iterator[str]:
             for line in lines:
-                header.append(line)
-                yield line
-
-        def take() -> Iterator[str]:
-            for line in chain(header, lines):
                 taken.append(line)
                 yield line
             if taken:  # the reader expects another line
@@ -421,8 +408,8 @@ class SeparatedFile(LineTable):
         # This limit applies to the whole process; the library has no other.
         csv.field_size_limit(LONGEST_FIELD)
         try:
-            self._separator = self._choose_separator(look)
-            reader = self._parse(take(), self._separator)
+            self._separator, lines = self._choose_separator(lines)
+            reader = self._parse(take(lines), self._separator)
             for fields in reader:
                 yield number, fields, "".join(taken)
                 taken.clear()
@@ -432,16 +419,17 @@ class SeparatedFile(LineTable):
                 number, f"{error}: is a quote not closed?{_HINT}"
             ) from error
 
-    def _choose_separator(self, look: Callable[[], Iterator[str]]) -> str:
-        """Return the first separator with which the header has the columns, else the first."""
+    def _choose_separator(self, lines: Iterator[str]) -> tuple[str, Iterator[str]]:
+        """Return the separator, and all lines again."""
         names = {column.name for column in self.columns}
-        for separator in self._separators:
-            if names <= set(next(self._parse(look(), separator), ())):
-                return separator
-        return self._separators[0]
+        for separator in self.separators:
+            lines, ahead = tee(lines)
+            if names <= set(next(self._parse(ahead, separator), ())):
+                return separator, lines
+        return self.separators[0], lines
 
     def _parse(self, lines: Iterator[str], separator: str) -> Any:
-        if self._has_quotes:
+        if self.has_quotes:
             return csv.reader(lines, delimiter=separator)
         return csv.reader(lines, delimiter=separator, quoting=csv.QUOTE_NONE)
 
