@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import TypeAdapter
 
 from clients import bulk
-from clients.errors import ClientError, OutputError, VideoError
+from clients.errors import ClientError, InputError, OutputError
 from clients.files import (
     VIDEOS,
     OutputPlan,
@@ -82,14 +82,14 @@ class VideoEnd(bulk.End):
 def caption_video(
     path: Path, server: ApiClient, reading: VideoOptions, sending: Sending
 ) -> list[str]:
-    """Return the captions of one video, without a file. Raises VideoError if it is broken."""
+    """Return the captions of one video, without a file. Raises InputError if it is broken."""
     captions: list[str] = []
 
     def report(event: bulk.Event, _: float) -> None:
         if isinstance(event, CaptionAnswer):
             captions.extend(event.captions)
         elif isinstance(event, bulk.End) and event.error:
-            raise VideoError(event.error)
+            raise InputError(event.error)
 
     captioner = Captioner(server.caption, reading, sending)
     captioner.run(find_sources([str(path)], VIDEOS), report)

@@ -11,7 +11,7 @@ import numpy as np
 from av.sidedata.sidedata import Type as SideDataType
 from av.video.reformatter import Interpolation, VideoReformatter
 
-from clients.errors import VideoError
+from clients.errors import InputError
 from clients.files import Source
 from clients.frames import Frame, FrameSize, VideoOptions
 
@@ -48,15 +48,15 @@ class FrameReader:
                 yield from self._read_frames(container, skip)
         except (av.FFmpegError, OSError) as error:
             self.error = self._locate(error.strerror or str(error))
-        except VideoError as error:
+        except InputError as error:
             self.error = self._locate(str(error))
 
     def _read_frames(self, container: Any, skip: int) -> Iterator[Frame]:
         if not container.streams.video:
-            raise VideoError("contains no video stream")
+            raise InputError("contains no video stream")
         stream = container.streams.video[0]
         if stream.codec_context is None:
-            raise VideoError("unknown video codec")
+            raise InputError("unknown video codec")
         stream.thread_type = "AUTO"
         stream.thread_count = self._reading.decode_threads
         stated_s = _find_stated_length(container, stream)
@@ -73,9 +73,9 @@ class FrameReader:
                 skip = max(0, skip - 1)
             self._index += 1
         if self._index == 0:
-            raise VideoError("contains no readable frame")
+            raise InputError("contains no readable frame")
         if self.end_s < stated_s - _MISSING_S:
-            raise VideoError(f"cut off before its stated end at {stated_s:.1f} s")
+            raise InputError(f"cut off before its stated end at {stated_s:.1f} s")
 
     def _follow(self, frame: Any, stream: Any, start_s: float) -> float:
         """Return the frame's time; in raw streams, which have none, the last frame's end."""

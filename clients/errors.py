@@ -10,11 +10,7 @@ class ClientError(Exception):
 
 
 class InputError(ClientError):
-    """A file does not exist, or the command does not accept it."""
-
-
-class VideoError(InputError):
-    """A video cannot be read to its end."""
+    """A file does not exist or is broken, or the command does not accept it."""
 
 
 class ServerError(ClientError):

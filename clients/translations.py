@@ -91,7 +91,12 @@ class Translator:
     def translate(self, texts: Sequence[str]) -> list[TextReply]:
         """Return a reply for each text. Raises ServerError for faults that no text causes."""
         pieces = [self._cut(text) for text in texts]
-        groups = group([piece for each in pieces for piece in each])
+        groups = bulk.pack(
+            chain.from_iterable(pieces),
+            lambda t: (1, len(t)),
+            MAX_TEXTS,
+            MAX_CHARACTERS,
+        )
         replies = chain.from_iterable(map(self._try, groups))
         return [_join([next(replies) for _ in each]) for each in pieces]
 
@@ -175,11 +180,6 @@ class Translator:
             if found and (place := int(found[1])) < texts:
                 replies[place] = replace(replies[place], warning=found[2])
         return replies
-
-
-def group(texts: Iterable[str]) -> Iterator[list[str]]:
-    """Yield the texts of each request."""
-    return bulk.pack(texts, lambda text: (1, len(text)), MAX_TEXTS, MAX_CHARACTERS)
 
 
 def cut(text: str, longest: int) -> list[str]:

@@ -17,7 +17,7 @@ from clients.captions import (
     join_cues,
     render,
 )
-from clients.errors import ClientError, VideoError
+from clients.errors import ClientError, InputError
 from clients.files import VIDEOS, find_sources
 from clients.frames import FrameSize, VideoOptions, pack_frames
 from clients.server import ApiClient
@@ -126,7 +126,7 @@ def test_a_broken_video_ends_where_it_is_broken_and_others_follow(
     (end,) = [e for e, _ in events if isinstance(e, End) and e.source == 0]
     assert end.error
     assert f"(frame {len(captions)})" in end.error
-    with pytest.raises(VideoError, match="invalid data"):
+    with pytest.raises(InputError, match="invalid data"):
         caption_video(broken, server, READING, Sending(mode))
 
 
