@@ -91,12 +91,8 @@ class Translator:
     def translate(self, texts: Sequence[str]) -> list[TextReply]:
         """Return a reply for each text. Raises ServerError for faults that no text causes."""
         pieces = [self._cut(text) for text in texts]
-        groups = bulk.pack(
-            chain.from_iterable(pieces),
-            lambda t: (1, len(t)),
-            MAX_TEXTS,
-            MAX_CHARACTERS,
-        )
+        sent = chain.from_iterable(pieces)
+        groups = bulk.pack(sent, lambda t: (1, len(t)), MAX_TEXTS, MAX_CHARACTERS)
         replies = chain.from_iterable(map(self._try, groups))
         return [_join([next(replies) for _ in each]) for each in pieces]
 

@@ -134,14 +134,21 @@ def test_a_translation_that_is_removed_between_runs_is_made_again(
     assert events[-1][1] == pytest.approx(1)
 
 
-def test_a_document_that_fails_is_told_and_stops_no_other(stack, server, folder):
+def test_a_document_that_fails_or_is_gone_is_told_and_stops_no_other(
+    stack, server, folder
+):
     stack.refused = {"a.docx": 415, "e.txt": 413}
     stack.failing = {"c.srt": "it is damaged"}
-    outcome, _ = run(make_job(server, ["in"], "out"))
+    gone = Path("in/gone.txt")
+    gone.touch()
+    job = make_job(server, ["in"], "out")
+    gone.unlink()
+    outcome, _ = run(job)
     assert outcome.errors == [
         "in/a.docx: 415 a.docx is refused.",
         "in/b/c.srt: it is damaged",
         "in/e.txt: 413 e.txt is refused.",
+        "in/gone.txt: No such file or directory",
     ]
     assert list_files(folder / "out") == ["b/d.de.html"]
     assert [path.as_posix() for path in outcome.written] == ["out/b/d.de.html"]
@@ -157,14 +164,6 @@ def test_a_document_that_the_stack_loses_is_told(stack, server, folder):
 
     outcome = run_job(make_job(server, ["in/a.docx"], "out/"), report)
     assert outcome.errors == ["in/a.docx: 404 There is no such document."]
-
-
-def test_a_source_that_is_gone_is_told(server, folder):
-    job = make_job(server, ["in/a.docx", "in/e.txt"], "out")
-    Path("in/a.docx").unlink()
-    outcome, _ = run(job)
-    assert outcome.errors == ["in/a.docx: No such file or directory"]
-    assert list_files(folder / "out") == ["e.de.txt"]
 
 
 def test_a_source_that_is_cut_off_meanwhile_is_sent_as_it_was(stack, server, folder):

@@ -21,8 +21,14 @@ TEXT = [Column("text", "text_fr")]
 
 
 def open_file(
-    path: Path, columns: Sequence[Column] = TEXT, *, has_quotes: bool = True
+    path: Path,
+    content: str | bytes,
+    columns: Sequence[Column] = TEXT,
+    *,
+    has_quotes: bool = True,
 ) -> TextTable:
+    """Write a file, and open it as a table."""
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
     (source,) = find_sources([str(path)], TABLES)
     return open_table(source, columns, has_quotes=has_quotes)
 
@@ -40,6 +46,12 @@ def complete(table: TextTable) -> bytes:
     return file.getvalue()
 
 
+def make_parquet(columns: Any, **options: Any) -> bytes:
+    file = io.BytesIO()
+    pq.write_table(pa.table(columns), file, **options)
+    return file.getvalue()
+
+
 def list_cases() -> Iterator[Any]:
     text = Path(__file__).with_name("tables.yaml").read_text("utf-8")
     for name, cases in yaml.safe_load(text.replace("NINES", "9" * 5000)).items():
@@ -52,9 +64,7 @@ def list_cases() -> Iterator[Any]:
 def test_a_row_gets_translations_and_stays_as_it_is_else(
     tmp_path, name, content, expected
 ):
-    path = tmp_path / name
-    path.write_bytes(content)
-    assert complete(open_file(path)) == expected
+    assert complete(open_file(tmp_path / name, content)) == expected
 
 
 @pytest.mark.parametrize(
@@ -68,18 +78,15 @@ def test_a_row_gets_translations_and_stays_as_it_is_else(
     ],
 )
 def test_a_record_says_what_is_wrong_with_it(tmp_path, content, error):
-    path = tmp_path / "a.jsonl"
-    path.write_bytes(b'{"text": "a"}\n' + content)
-    good, bad = open_file(path).read()
+    good, bad = open_file(tmp_path / "a.jsonl", b'{"text": "a"}\n' + content).read()
     assert good == Cell(1, "a")
     assert (bad.row, bad.text) == (2, None)
     assert error in (bad.error or "")
 
 
 def test_quotes_may_mean_nothing(tmp_path):
-    path = tmp_path / "a.tsv"
-    path.write_bytes(b'text\tn\n"a\t1\nb "c" d\t2\n')
-    table = open_file(path, has_quotes=False)
+    content = 'text\tn\n"a\t1\nb "c" d\t2\n'
+    table = open_file(tmp_path / "a.tsv", content, has_quotes=False)
     assert complete(table) == b'text\tn\ttext_fr\n"a\t1\t["a]\nb "c" d\t2\t[b "c" d]\n'
     file = io.BytesIO()
     table.write(file, iter([TextReply("x\ty\r\nz"), TextReply("")]), has_errors=False)
@@ -98,10 +105,8 @@ def test_quotes_may_mean_nothing(tmp_path):
     ],
 )
 def test_several_columns_are_translated(tmp_path, name, content, expected):
-    path = tmp_path / name
-    path.write_text(content)
     columns = name_columns(["z", "x"], ["last", "first"], "fr")
-    assert complete(open_file(path, columns)) == expected.encode()
+    assert complete(open_file(tmp_path / name, content, columns)) == expected.encode()
 
 
 @pytest.mark.parametrize(
@@ -122,14 +127,27 @@ def test_several_columns_are_translated(tmp_path, name, content, expected):
         ),
         ("a.jsonl", b'{"text": "a"}\n{"text_fr": 1}', "line 2: text_fr already exists"),
         ("a.txt", b"\xfe\xff\0a", "a.txt is UTF-16, expected UTF-8"),
+        ("a.docx", b"x", "a.docx: expected a file that ends in .csv"),
         ("a.parquet", b"PAR1", "a.parquet: "),
+        ("a.parquet", make_parquet({"body": ["a"]}), "has no column text; found body"),
+        ("a.parquet", make_parquet({"text": [1]}), "text is int64, expected strings"),
+        ("a.parquet", make_parquet({"text": [["a"]]}), "text is list"),
+        (
+            "a.parquet",
+            make_parquet({"text": ["a"], "text_fr": ["b"]}),
+            "already has text_fr; --into renames ",
+        ),
+        (
+            "a.parquet",
+            make_parquet({"text": ["a"], "body": ["b"]}).replace(b"body", b"b\xffdy"),
+            "a.parquet: 'utf-8' codec can't decode",
+        ),
     ],
 )
 def test_a_broken_file_says_where(tmp_path, monkeypatch, name, content, reason):
     monkeypatch.chdir(tmp_path)
-    Path(name).write_bytes(content)
     with pytest.raises(InputError, match=reason):
-        list(open_file(Path(name)).read())
+        list(open_file(Path(name), content).read())
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.csv", "a.jsonl"])
@@ -145,24 +163,16 @@ def test_a_huge_field_is_read_and_a_boundless_one_is_refused(
         "a.jsonl": ("", '{"text": "', '"}'),
     }[name]
     long = "x " * (longest // 4)
-    path.write_text(f"{head}{start}{long}{end}\n")
-    (cell,) = open_file(path).read()
+    (cell,) = open_file(path, f"{head}{start}{long}{end}\n").read()
     assert cell.text == long
-    path.write_text(f"{head}{start}{'x' * longest}{end}\n")
+    table = open_file(path, f"{head}{start}{'x' * longest}{end}\n")
     with pytest.raises(InputError, match="line [12]: (longer than|field larger than)"):
-        list(open_file(path).read())
+        list(table.read())
     # Without a closing quote, all lines are one field.
     if name == "a.csv":
-        path.write_text('text\n"' + "x\n" * (longest // 2 + 1))
+        table = open_file(path, 'text\n"' + "x\n" * (longest // 2 + 1))
         with pytest.raises(InputError, match="is a quote not closed"):
-            list(open_file(path).read())
-
-
-def test_a_file_that_is_no_table_is_refused(tmp_path):
-    path = tmp_path / "a.docx"
-    path.write_bytes(b"x")
-    with pytest.raises(InputError, match="a.docx: expected a file that ends in .csv"):
-        open_file(path)
+            list(table.read())
 
 
 @pytest.mark.parametrize(
@@ -178,11 +188,6 @@ def test_a_file_that_is_no_table_is_refused(tmp_path):
 def test_names_of_columns_that_do_not_fit_are_refused(names, into, reason):
     with pytest.raises(InputError, match=reason):
         name_columns(names, into, "fr")
-
-
-def write_parquet(path: Path, columns: dict[str, Any], **options: Any) -> TextTable:
-    pq.write_table(pa.table(columns), path, **options)
-    return open_file(path)
 
 
 def read_completed(table: TextTable) -> Any:
@@ -202,8 +207,7 @@ def test_rows_and_types_stay(tmp_path):
         "kind": pa.array(["k", "l", "k"]).dictionary_encode(),
     }
     table = pa.table(columns).replace_schema_metadata({"made": "by us"})
-    pq.write_table(table, tmp_path / "a.parquet")
-    found = read_completed(open_file(tmp_path / "a.parquet"))
+    found = read_completed(open_file(tmp_path / "a.parquet", make_parquet(table)))
     assert found.schema.metadata[b"made"] == b"by us"
     assert found.drop_columns(["text_fr"]).equals(table)
     assert found["text_fr"].to_pylist() == ["[a]", None, ""]
@@ -213,18 +217,20 @@ TEXT_TYPES = pa.string(), pa.large_string(), pa.string_view()
 
 
 @pytest.mark.parametrize("kind", [*TEXT_TYPES, pa.dictionary(pa.int8(), pa.string())])
-def test_every_kind_of_string_is_text(tmp_path, kind):
-    texts = pa.array(["a", None, "a"], kind)
-    table = write_parquet(tmp_path / "a.parquet", {"text": texts})
-    assert [cell.text for cell in table.read()] == ["a", None, "a"]
-    assert read_completed(table)["text_fr"].to_pylist() == ["[a]", None, "[a]"]
+@pytest.mark.parametrize("texts", [["a", None, "a"], []])
+def test_every_kind_of_string_is_text(tmp_path, kind, texts):
+    content = make_parquet({"text": pa.array(texts, kind)})
+    table = open_file(tmp_path / "a.parquet", content)
+    assert [cell.text for cell in table.read()] == texts
+    translated = [text and f"[{text}]" for text in texts]
+    assert read_completed(table)["text_fr"].to_pylist() == translated
 
 
 @pytest.mark.parametrize("codec", ["none", "snappy", "zstd"])
 def test_row_groups_and_compression_stay(tmp_path, codec):
     columns = {"text": [str(number) for number in range(10)]}
     path = tmp_path / "a.parquet"
-    table = write_parquet(path, columns, row_group_size=4, compression=codec)
+    table = open_file(path, make_parquet(columns, row_group_size=4, compression=codec))
     found = pq.ParquetFile(io.BytesIO(complete(table))).metadata
     groups = [found.row_group(number) for number in range(found.num_row_groups)]
     assert [group.num_rows for group in groups] == [4, 4, 2]
@@ -236,7 +242,8 @@ def test_a_large_row_group_is_read_and_written_in_parts(tmp_path, monkeypatch):
     monkeypatch.setattr(parquet, "_BATCH_BYTES", 1000)
     monkeypatch.setattr(parquet, "_GROUP_BYTES", 5000)
     texts = [f"text {number} " * 10 for number in range(200)]
-    table = write_parquet(tmp_path / "a.parquet", {"text": texts}, use_dictionary=False)
+    content = make_parquet({"text": texts}, use_dictionary=False)
+    table = open_file(tmp_path / "a.parquet", content)
     shares = [table.share for _ in table.read()]
     assert shares == sorted(shares)
     assert shares[0] == 0
@@ -247,9 +254,9 @@ def test_a_large_row_group_is_read_and_written_in_parts(tmp_path, monkeypatch):
 
 
 def test_several_columns_of_parquet_are_translated(tmp_path):
-    path = tmp_path / "a.parquet"
-    pq.write_table(pa.table({"x": ["a", "d"], "z": ["c", "f"]}), path)
-    table = open_file(path, name_columns(["z", "x"], ["last", "first"], "fr"))
+    content = make_parquet({"x": ["a", "d"], "z": ["c", "f"]})
+    columns = name_columns(["z", "x"], ["last", "first"], "fr")
+    table = open_file(tmp_path / "a.parquet", content, columns)
     assert read_completed(table).to_pylist() == [
         {"x": "a", "z": "c", "last": "[c]", "first": "[a]"},
         {"x": "d", "z": "f", "last": "[f]", "first": "[d]"},
@@ -258,7 +265,7 @@ def test_several_columns_of_parquet_are_translated(tmp_path):
 
 def test_an_error_has_a_column_of_its_own(tmp_path):
     bad = pa.array([b"a", b"\xff", None], pa.binary()).view(pa.string())
-    table = write_parquet(tmp_path / "a.parquet", {"text": bad})
+    table = open_file(tmp_path / "a.parquet", make_parquet({"text": bad}))
     cells = list(table.read())
     assert cells[0] == Cell(1, "a")
     assert cells[2] == Cell(3, None)
@@ -266,30 +273,3 @@ def test_an_error_has_a_column_of_its_own(tmp_path):
     found = read_completed(table)
     assert found["text_fr"].to_pylist() == ["[a]", None, None]
     assert found["text_fr_error"].to_pylist() == [None, cells[1].error, None]
-
-
-def test_a_table_without_rows_has_the_column(tmp_path):
-    table = write_parquet(tmp_path / "a.parquet", {"text": pa.array([], pa.string())})
-    assert read_completed(table).schema.names == ["text", "text_fr"]
-
-
-@pytest.mark.parametrize(
-    ("columns", "reason"),
-    [
-        ({"body": ["a"]}, "has no column text; found body"),
-        ({"text": [1]}, "text is int64, expected strings"),
-        ({"text": [["a"]]}, "text is list"),
-        ({"text": ["a"], "text_fr": ["b"]}, "already has text_fr; --into renames "),
-    ],
-)
-def test_columns_that_do_not_fit_are_refused(tmp_path, columns, reason):
-    with pytest.raises(InputError, match=reason):
-        list(write_parquet(tmp_path / "a.parquet", columns).read())
-
-
-def test_a_column_whose_name_is_not_utf_8_is_an_error(tmp_path):
-    table = write_parquet(tmp_path / "a.parquet", {"text": ["a"], "body": ["b"]})
-    content = table.source.path.read_bytes().replace(b"body", b"b\xffdy")
-    table.source.path.write_bytes(content)
-    with pytest.raises(InputError, match="a.parquet: 'utf-8' codec can't decode"):
-        list(table.read())
