@@ -27,23 +27,18 @@ READING = VideoOptions(size=FrameSize(32, 64))
 
 
 def run(
-    server: ApiClient,
-    paths: list[Path],
-    sending: Sending,
-    events: list[tuple[Event, float]] | None = None,
-) -> list[tuple[Event, float]]:
-    """Caption videos and return the events, which also go to a given list as they occur."""
-    events = [] if events is None else events
+    server: ApiClient, paths: list[Path], sending: Sending, events: list[Event]
+) -> None:
+    """Caption videos, and add the events to a list as they occur."""
     captioner = Captioner(server.caption, READING, sending)
     videos = find_sources([str(path) for path in paths], VIDEOS)
-    captioner.run(videos, lambda *event: events.append(event))
-    return events
+    captioner.run(videos, lambda event, _: events.append(event))
 
 
-def list_captions(events: list[tuple[Event, float]], video: int = 0) -> list[str]:
+def list_captions(events: list[Event], video: int = 0) -> list[str]:
     return [
         caption
-        for event, _ in events
+        for event in events
         if isinstance(event, CaptionAnswer) and event.source == video
         for caption in event.captions
     ]
@@ -77,14 +72,15 @@ def test_every_mode_captions_all_frames(stack, server, clip, mode, shapes):
 @pytest.mark.parametrize("mode", [Mode.STREAM_SINGLE, Mode.SINGLE])
 def test_answers_that_overtake_others_wait_for_them(stack, server, clip, mode):
     stack.will("answer-last", "answer", "answer", "queue-full", "reset")
-    events = run(server, [clip], Sending(mode, requests_in_flight=4))
+    events: list[Event] = []
+    run(server, [clip], Sending(mode, requests_in_flight=4), events)
     assert list_captions(events) == numbers(100)
-    assert events[-1][0] == VideoEnd(0, end_s=10.0)
+    assert events[-1] == VideoEnd(0, end_s=10.0)
 
 
 def test_the_reader_is_not_far_ahead_of_the_answers(stack, server, clip, monkeypatch):
     ahead = packed = 0
-    events: list[tuple[Event, float]] = []
+    events: list[Event] = []
 
     def count(*arguments):
         nonlocal ahead, packed
@@ -109,7 +105,7 @@ def test_a_whole_video_in_memory_has_a_limit(server, clip):
     frame_bytes = 32 * 64 * 3 + 128
     sending = Sending(Mode.SINGLE, memory_limit_bytes=50 * frame_bytes)
     with pytest.raises(ClientError, match="its first 51 frames take more than"):
-        run(server, [clip], sending)
+        run(server, [clip], sending, [])
 
 
 @pytest.mark.parametrize("mode", list(Mode))
@@ -118,12 +114,13 @@ def test_a_broken_video_ends_where_it_is_broken_and_others_follow(
 ):
     broken = write_numbers(tmp_path / "a.mp4", 100, share=0.7)
     good = write_numbers(tmp_path / "b.mp4", 5)
-    events = run(server, [broken, good], Sending(mode))
+    events: list[Event] = []
+    run(server, [broken, good], Sending(mode), events)
     captions = list_captions(events)
     assert 32 < len(captions) < 100
     assert captions == numbers(len(captions))
     assert list_captions(events, 1) == numbers(5)
-    (end,) = [e for e, _ in events if isinstance(e, End) and e.source == 0]
+    (end,) = [e for e in events if isinstance(e, End) and e.source == 0]
     assert end.error
     assert f"(frame {len(captions)})" in end.error
     with pytest.raises(InputError, match="invalid data"):

@@ -141,14 +141,19 @@ def test_an_answer_has_limited_time(stack, failure):
         server.caption(make_body(7), 1)
 
 
-def test_nobody_there_is_said():
+def test_a_place_without_the_api_is_named(stack):
     with socket.create_server(("127.0.0.1", 0)) as closed:
-        port = closed.getsockname()[1]
-    with (
-        ApiClient(f"http://127.0.0.1:{port}", RetryPolicy(attempts=1)) as server,
-        pytest.raises(ServerError, match=f"127.0.0.1:{port}/tasks: connection refused"),
-    ):
-        server.find_input()
+        nobody = f"http://127.0.0.1:{closed.getsockname()[1]}"
+    for url, said in {
+        nobody: "connection refused",
+        f"{stack.url}/below/": "404",
+    }.items():
+        hasty = ApiClient(url, RetryPolicy(attempts=1))
+        with (
+            hasty,
+            pytest.raises(ServerError, match=f"{url.rstrip('/')}/tasks: {said}"),
+        ):
+            hasty.find_input()
 
 
 def test_who_waits_for_another_attempt_can_be_stopped(stack, server):
@@ -204,14 +209,6 @@ def test_a_server_without_captioning_is_told(stack, server, status, tasks, reaso
 def test_what_is_no_url_is_refused(url):
     with pytest.raises(ServerError, match="expected a URL such as"):
         ApiClient(url)
-
-
-def test_a_server_may_be_below_a_path(stack):
-    with (
-        ApiClient(f"{stack.url}/below/", RetryPolicy(attempts=1)) as server,
-        pytest.raises(ServerError, match="below/tasks: 404"),
-    ):
-        server.find_input()
 
 
 def test_some_faults_are_not_repeated_and_others_less_often(stack, server):

@@ -127,8 +127,6 @@ def test_a_stack_that_cannot_translate_ends_it(stack, translator, status, is_rea
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
-        ({}, "the answer has no translations"),
-        ({"translated": "a"}, "the answer has no translations"),
         ({"translated": [None]}, "the answer has no translations"),
         ([], "the answer has no translations"),
         ({"translated": ["a", "b"]}, "expected 1 translations"),
@@ -342,18 +340,15 @@ def test_a_broken_file_is_told_and_the_others_are_translated(server, folder):
     assert "e.fr.parquet" in found
 
 
-def test_many_errors_are_counted_and_the_first_are_named(server, folder):
+def test_many_errors_and_warnings_are_counted_and_the_first_named(
+    stack, server, folder
+):
     Path("a.jsonl").write_text('{"text": 1}\n' * 100)
-    outcome, _ = run(make_job(server, ["a.jsonl"]))
+    stack.warn = lambda text: "it repeats itself" if text.endswith("0") else None
+    outcome, _ = run(make_job(server, ["data/a.txt", "a.jsonl"]))
     assert len(outcome.errors) == 11
     assert outcome.errors[0].startswith("a.jsonl: line 1: found a number")
     assert outcome.errors[-1] == "a.jsonl: 90 more texts have no translation"
-
-
-def test_doubtful_translations_are_counted(stack, server, folder):
-    stack.warn = lambda text: "it repeats itself" if text.endswith("0") else None
-    outcome, _ = run(make_job(server, ["data/a.txt"]))
-    assert not outcome.errors
     count = sum(1 for n in range(COUNT) if n % 7 and n % 10 == 0)
     assert outcome.warnings == [
         f"data/a.txt: doubtful translations: {count}, the first in line 11: it repeats "
