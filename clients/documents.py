@@ -16,7 +16,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from urllib3.filepost import choose_boundary, encode_multipart_formdata
 
 from clients import bulk
-from clients.errors import InputError, ServerError
+from clients.errors import ServerError
 from clients.files import write_whole
 from clients.server import ApiClient, ApiRequest, Body
 from clients.translations import TranslationOptions, Translator
@@ -160,8 +160,8 @@ class DocumentJob(bulk.FileJob):
                 path = f"{_PATH}/{status.id}/result"
                 with write_whole(self.plan.files[number]) as file:
                     self.server.download(ApiRequest("GET", path), file)
-        except InputError as error:
-            failure = str(error)
+        except OSError as error:  # of the source
+            failure = error.strerror or str(error)
         except ServerError as error:
             is_lost = error.status == 404 and number in self.ids
             if not is_lost and error.status not in _REFUSED:
@@ -222,14 +222,9 @@ class DocumentJob(bulk.FileJob):
 
 
 def _map_copy(path: Path) -> memoryview:
-    try:
-        # Another program may shorten the file, and then the system kills readers of its map.
-        with path.open("rb") as file, TemporaryFile() as copy:
-            shutil.copyfileobj(file, copy)
-            size = copy.seek(0, os.SEEK_END)
-            # An empty file cannot be mapped.
-            return memoryview(
-                mmap(copy.fileno(), 0, access=ACCESS_READ) if size else b""
-            )
-    except OSError as error:
-        raise InputError(error.strerror or str(error)) from error
+    # Another program may shorten the file, and then the system kills readers of its map.
+    with path.open("rb") as file, TemporaryFile() as copy:
+        shutil.copyfileobj(file, copy)
+        size = copy.seek(0, os.SEEK_END)
+        # An empty file cannot be mapped.
+        return memoryview(mmap(copy.fileno(), 0, access=ACCESS_READ) if size else b"")

@@ -68,10 +68,8 @@ class Source:
             status = self.path.stat()
         except OSError:
             return True
-        return (status.st_size, status.st_mtime_ns) != (
-            self.size_bytes,
-            self.modified_ns,
-        )
+        known = self.size_bytes, self.modified_ns
+        return (status.st_size, status.st_mtime_ns) != known
 
 
 def find_sources(arguments: Sequence[str], kind: SourceKind) -> list[Source]:
@@ -89,29 +87,29 @@ def find_sources(arguments: Sequence[str], kind: SourceKind) -> list[Source]:
     return list(found.values())
 
 
-def _expand(argument: str, kind: SourceKind) -> Iterator[tuple[Path, Path]]:
+def _expand(argument: str, kind: SourceKind) -> list[tuple[Path, Path]]:
     """Return the path and relative path of each file. Raises InputError if there is none."""
     path = Path(argument)
     if path.is_file():
-        return iter([(path, Path(path.name))])
+        return [(path, Path(path.name))]
     if path.is_dir():
         walked = os.walk(path, onerror=_fail)
         found = (Path(folder, name) for folder, _, names in walked for name in names)
         below = [(file, file.relative_to(path)) for file in sorted(found)]
         pairs = [pair for pair in below if kind.includes(pair[1]) and pair[0].is_file()]
-        if not pairs:
-            raise InputError(
-                f"{argument}: the folder contains no {kind.name} "
-                f"({' '.join(sorted(kind.suffixes))})"
-            )
-        return iter(pairs)
-    if not set("*?[") & set(argument):
-        raise InputError(f"{argument}: no such file or folder")
-    matches = map(Path, sorted(glob.glob(argument, recursive=True)))
-    files = [match for match in matches if match.is_file() and not _is_lock(match)]
-    if not files:
-        raise InputError(f"{argument}: no file matches this pattern")
-    return ((file, Path(file.name)) for file in files)
+        suffixes = " ".join(sorted(kind.suffixes))
+        missing = f"the folder contains no {kind.name} ({suffixes})"
+    else:
+        matches = map(Path, sorted(glob.glob(argument, recursive=True)))
+        files = [match for match in matches if match.is_file() and not _is_lock(match)]
+        pairs = [(file, Path(file.name)) for file in files]
+        is_pattern = glob.has_magic(argument)
+        missing = (
+            "no file matches this pattern" if is_pattern else "no such file or folder"
+        )
+    if not pairs:
+        raise InputError(f"{argument}: {missing}")
+    return pairs
 
 
 def _fail(error: OSError) -> None:
