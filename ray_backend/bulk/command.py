@@ -134,10 +134,8 @@ def read_request(
 
 def choose_model(models: Catalog, request: options.TranslationRequest) -> Model:
     """Return a run's only model. Raises InputError if it does not read the source language."""
-    model, source = (
-        models.route(TRANSLATION, request.model_target),
-        request.model_source,
-    )
+    model = models.route(TRANSLATION, request.model_target)
+    source = request.model_source
     if source and not models.is_read(source, model):
         read = " ".join(models.reads[model.name])
         said = f"a run has one model, and {model.weights} reads {read}"
