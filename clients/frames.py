@@ -39,21 +39,17 @@ class Every:
     @classmethod
     def parse(cls, text: str) -> Every:
         """Parse `10`, `1s` or `0.5s`. Raises ClientError for anything else."""
+        number = text.removesuffix("s")
         try:
-            every = (
-                cls(seconds=float(text[:-1]))
-                if text.endswith("s")
-                else cls(frames=int(text))
-            )
+            step = int(text) if number == text else float(number)
         except ValueError:
-            every = cls(frames=0)
-        step = every.frames if every.seconds is None else every.seconds
+            step = 0
         if not 0 < step < math.inf:
             raise ClientError(
                 f"--every {text}: expected a number of frames such as 10, or seconds such as "
                 "1s or 0.5s"
             )
-        return every
+        return cls(frames=step) if isinstance(step, int) else cls(seconds=step)
 
 
 @dataclass(frozen=True)
