@@ -68,12 +68,21 @@ def test_events_are_read_wherever_they_are_cut():
         assert [*read_events([content[:place], content[place:]])] == expected
 
 
-@pytest.mark.parametrize("broken", [[], [[FIRST], [FIRST, SECOND, b""]]])
-def test_a_translation_is_written_once_while_it_is_made(stack, translator, broken):
+@pytest.mark.parametrize(
+    ("broken", "expected"),
+    [
+        ([], ["Où ?", " Là.", "\n"]),
+        ([[FIRST], [FIRST, SECOND, b""]], ["Où ?", "", " Là.", "", "", "\n"]),
+    ],
+    ids=["in one answer", "after two that break off"],
+)
+def test_a_translation_is_written_once_while_it_is_made(
+    stack, translator, broken, expected
+):
     stack.streams += [*broken, [FIRST, ALIVE, SECOND, DONE, b""]]
     written: list[str] = []
     assert translator.follow("Where? There.\n", written.append) == ["src_text[0]: hm"]
-    assert [each for each in written if each] == ["Où ?", " Là.", "\n"]
+    assert written == expected
     assert stack.bodies[0]["src_text"] == ["Where? There.\n"]
 
 
