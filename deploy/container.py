@@ -15,7 +15,6 @@ from supervisor.datatypes import dict_of_key_value_pairs
 
 import catalog
 from catalog.display import console, make_command
-from contract import variables
 from deploy import launch, programs, stack
 from deploy.serving import choose_serving
 from deploy.stack import ROOT, Stack, StackError
@@ -31,12 +30,16 @@ _OUTPUT = "/dev/stdout"
 
 @command()
 def prepare(
-    *, map_path: Path = catalog.MAP, model: str = "", port_offset: int = 0
+    *,
+    run_dir: Path,
+    map_path: Path = catalog.MAP,
+    model: str = "",
+    port_offset: int = 0,
 ) -> None:
     """Fill the run directory: configuration, the map's copy, and models for TorchServe."""
     is_cluster = os.environ.get("GATEWAY_BACKEND") == "ray"
     wanted = Stack(
-        *(_find_run(), ROOT / map_path, model or None, port_offset),
+        *(run_dir, ROOT / map_path, model or None, port_offset),
         backend="ray" if is_cluster else None,
     )
     launch.confine("prepare")
@@ -55,12 +58,12 @@ def prepare(
 
 
 @command()
-def run(name: str) -> None:
+def run(name: str, *, run_dir: Path) -> None:
     """Replace this process by a program, as supervisord would start it."""
-    prepared = stack.read(_find_run())
+    prepared = stack.read(run_dir)
     nginx = programs.find(programs.NGINX)
     if prepared is None or nginx is None:
-        raise StackError(f"{_find_run()} is not prepared: run `prepare` before {name}.")
+        raise StackError(f"{run_dir} is not prepared: run `prepare` before {name}.")
     launch.confine(name)
     environment = prepared.environment()
     command, folder, more = read_start(name, prepared.render_supervisor(nginx))
@@ -91,13 +94,6 @@ def _make_output_openable() -> None:
         copy = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
         assert copy.stdin
         os.dup2(copy.stdin.fileno(), sys.stdout.fileno())
-
-
-def _find_run() -> Path:
-    run = variables.find_run()
-    if run is None:
-        raise StackError(f"{variables.RUN_DIR.name} is not set.")
-    return run
 
 
 if __name__ == "__main__":

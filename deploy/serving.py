@@ -155,13 +155,18 @@ class Cluster:
             archiver.list_desired(models, are_read=True)
 
     def write(self) -> None:
+        """Make the secrets; those of the head must have been copied by the operator. Raises
+        StackError if one is missing."""
         node = self._stack.node
         node.folder.chmod(0o700)
-        if node.head:
-            self._check_copied()
-            return
-        nodes.make_secret(node.token_file)
-        nodes.make_secret(self._stack.ray_key_file)
+        keys = [self._stack.ray_key_file] if self._stack.is_door else []
+        for file in (node.token_file, *keys):
+            if not node.head:
+                nodes.make_secret(file)
+            elif not file.exists():
+                raise StackError(
+                    f"{file} is missing: copy run/ray/{file.name} from the head."
+                )
 
     def show_changes(self) -> None:
         if not self._stack.head:
@@ -198,16 +203,6 @@ class Cluster:
             key=deployment.read_key(self._stack.ray_key_file),
             ingress=self._stack.ingress_urls.partition(",")[0],
         )
-
-    def _check_copied(self) -> None:
-        """Raise StackError if a secret of the head is missing: the operator must copy them."""
-        node = self._stack.node
-        keys = [self._stack.ray_key_file] if self._stack.is_door else []
-        for file in (node.token_file, *keys):
-            if not file.exists():
-                raise StackError(
-                    f"{file} is missing: copy run/ray/{file.name} from the head."
-                )
 
 
 def wait_for(

@@ -86,10 +86,9 @@ def test_before_a_cluster_nothing_is_converted_and_no_secret_is_made(
     assert found.server == "ray"
 
 
-def test_a_program_that_starts_too_early_says_what_is_missing(tmp_path, monkeypatch):
-    monkeypatch.setenv("BABELGATE_RUN_DIR", str(tmp_path))
+def test_a_program_that_starts_too_early_says_what_is_missing(tmp_path):
     with pytest.raises(StackError, match="run `prepare` before gateway"):
-        container.run("gateway")
+        container.run("gateway", run_dir=tmp_path)
 
 
 def test_the_entrypoint_knows_every_program():
