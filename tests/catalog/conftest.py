@@ -23,12 +23,15 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture
 def write_map(tmp_path: Path) -> WriteMap:
-    """A function that writes a map of languages and settings and returns its path."""
+    """A function that writes a map of languages and settings, or of this content, and returns
+    its path."""
 
-    def write(devices: dict[str, Any] | None = None, **translation: Any) -> Path:
+    def write(
+        devices: dict[str, Any] | None = None, *, content: Any = None, **settings: Any
+    ) -> Path:
         path = tmp_path / "map.json"
-        content: dict[str, Any] = {"cuda_id": devices or {"ko": "0", "fr": "cpu"}}
-        path.write_text(json.dumps(content | {"translation": translation}))
+        languages = {"cuda_id": devices or {"ko": "0", "fr": "cpu"}}
+        path.write_text(json.dumps(content or languages | {"translation": settings}))
         return path
 
     return write

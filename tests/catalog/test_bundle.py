@@ -112,12 +112,13 @@ def test_a_bundle_that_was_cut_short_changes_nothing_and_the_whole_one_works(
 
 
 @pytest.mark.parametrize("languages", [("en", "fr"), ("fr", "en")])
-def test_a_bundle_with_another_model_names_only_what_it_brings(tmp_path, languages):
-    map_path, out, cache = tmp_path / "map.json", tmp_path / "a.tar", tmp_path / "cache"
+def test_a_bundle_with_another_model_names_only_what_it_brings(
+    tmp_path, write_map, languages
+):
+    out, cache = tmp_path / "a.tar", tmp_path / "cache"
     own = {"model": "models/phrasebook-en-fr", "fallback": "models/phrasebook"}
-    section = {"engine": "transformers", "targets": {"fr": own}}
-    cuda_id = dict.fromkeys(languages, "cpu")
-    map_path.write_text(json.dumps({"cuda_id": cuda_id, "translation": section}))
+    devices = dict.fromkeys(languages, "cpu")
+    map_path = write_map(devices, engine="transformers", targets={"fr": own})
     other = tmp_path / "other"  # an absolute path
     other.symlink_to(catalog.ROOT / "models/phrasebook")
     needed = list_needed(catalog.load(map_path, model=str(other)), cache)

@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,18 +16,8 @@ ORIGINAL = {
 }
 
 
-def write(path: Path, content: Any) -> Path:
-    path.write_text(json.dumps(content))
-    return path
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "setup_config.json"
-
-
-def test_the_original_map_loads_unchanged(path: Path):
-    models = catalog.load(write(path, {"cuda_id": ORIGINAL}), gpus=3)
+def test_the_original_map_loads_unchanged_and_the_repositorys_spells_it_out(write_map):
+    models = catalog.load(write_map(content={"cuda_id": ORIGINAL}), gpus=3)
     assert {model.name: model.device for model in models.models} == ORIGINAL
     assert models.languages == tuple(ORIGINAL)
     assert not models.unchecked_gpus
@@ -36,24 +25,19 @@ def test_the_original_map_loads_unchanged(path: Path):
         assert model.task == "translation"
         assert model.languages == (model.name,)
         assert model.settings == TranslationSection()
+    assert catalog.load(gpus=3) == models
 
 
-def test_the_repositorys_map_is_the_original_with_its_defaults_spelled_out(path: Path):
-    original = write(path, {"cuda_id": ORIGINAL})
-    assert catalog.load(gpus=3) == catalog.load(original, gpus=3)
-
-
-def test_a_cluster_has_every_gpu_that_the_map_names(path: Path):
+def test_a_cluster_has_every_gpu_that_the_map_names(write_map):
     content = {"cuda_id": {"ko": "0", "fr": "7"}, "gpus": 0, "detection": {}}
-    models = catalog.load(write(path, content), is_cluster=True)
+    models = catalog.load(write_map(content=content), is_cluster=True)
     assert [model.device for model in models.models] == ["0", "7", "0"]
     assert not models.unchecked_gpus
     assert json.loads(models.frozen) == content
 
 
-def test_another_model_replaces_only_the_maps_model(path: Path):
-    section = {"model": "models/phrasebook", "batch_size": 8}
-    write(path, {"cuda_id": {"ko": "cpu"}, "translation": section})
+def test_another_model_replaces_only_the_maps_model(write_map):
+    path = write_map({"ko": "cpu"}, model="models/phrasebook", batch_size=8)
     settings = catalog.load(path, model="/models/m2m").models[0].settings
     assert (settings.model, settings.batch_size) == ("/models/m2m", 8)
 
@@ -68,8 +52,8 @@ def test_another_model_replaces_only_the_maps_model(path: Path):
     ],
     ids=["no GPU", "CPU asked for, no GPU", "two GPUs", "a list and no GPU"],
 )
-def test_models_are_placed(path, devices, gpus, placed, is_fallback):
-    models = catalog.load(write(path, {"cuda_id": devices}), gpus=gpus)
+def test_models_are_placed(write_map, devices, gpus, placed, is_fallback):
+    models = catalog.load(write_map(devices), gpus=gpus)
     assert [model.device for model in models.models] == placed
     assert [model.name for model in models.models] == list(devices)
     assert bool(models.unchecked_gpus) is is_fallback
@@ -92,10 +76,8 @@ PLACED = {
     ],
     ids=["by device", "no GPU", "one GPU"],
 )
-def test_languages_of_a_device_share_a_model(path, devices, gpus, served):
-    section = {"placement": "device"}
-    write(path, {"cuda_id": devices, "translation": section})
-    models = catalog.load(path, gpus=gpus)
+def test_languages_of_a_device_share_a_model(write_map, devices, gpus, served):
+    models = catalog.load(write_map(devices, placement="device"), gpus=gpus)
     assert {model.name: model.languages for model in models.models} == served
     assert list(served) == [model.name for model in models.models]
     assert models.languages == tuple(devices)
@@ -108,8 +90,8 @@ def test_languages_of_a_device_share_a_model(path, devices, gpus, served):
 
 
 @pytest.mark.parametrize("placement", ["language", "device"])
-def test_one_process_has_a_model_for_each_device(path, placement):
-    write(path, {"cuda_id": MIXED, "translation": {"placement": placement}})
+def test_one_process_has_a_model_for_each_device(write_map, placement):
+    path = write_map(MIXED, placement=placement)
     models = catalog.load(path, gpus=2, is_embedded=True).models
     assert {model.name: model.languages for model in models} == PLACED
 
@@ -124,17 +106,16 @@ def test_one_process_has_a_model_for_each_device(path, placement):
         ("transformers", "cpu", "bfloat16", "bfloat16"),
     ],
 )
-def test_the_precision_is_resolved(path, engine, device, asked, resolved):
-    section = {"engine": engine, "compute_type": asked}
-    write(path, {"cuda_id": {"ko": device}, "translation": section})
+def test_the_precision_is_resolved(write_map, engine, device, asked, resolved):
+    path = write_map({"ko": device}, engine=engine, compute_type=asked)
     assert catalog.load(path, gpus=2).models[0].compute_type == resolved
 
 
 @pytest.mark.parametrize("device", ["2", ["1", "2"]], ids=["alone", "in a list"])
 @pytest.mark.parametrize("place", ["cuda_id.it", "captioning.devices"])
-def test_a_gpu_that_does_not_exist_is_refused(path: Path, place: str, device: Any):
+def test_a_gpu_that_does_not_exist_is_refused(write_map, place: str, device: Any):
     section, key = place.split(".")
-    write(path, {"cuda_id": {"ko": "0"}} | {section: {key: device}})
+    path = write_map(content={"cuda_id": {"ko": "0"}} | {section: {key: device}})
     with pytest.raises(CatalogError) as refusal:
         catalog.load(path, gpus=2)
     assert str(refusal.value) == (
@@ -144,8 +125,9 @@ def test_a_gpu_that_does_not_exist_is_refused(path: Path, place: str, device: An
 
 
 @pytest.mark.parametrize("task", catalog.VISION)
-def test_a_section_of_a_task_is_a_model_of_its_own(path: Path, task: str):
-    models = catalog.load(write(path, {"cuda_id": {"ko": "0"}, task: {}}), gpus=1)
+def test_a_section_of_a_task_is_a_model_of_its_own(write_map, task: str):
+    path = write_map(content={"cuda_id": {"ko": "0"}, task: {}})
+    models = catalog.load(path, gpus=1)
     model = models.route(task)
     assert dict(models.tasks) == {task: model}
     assert (model.name, model.task, model.serves) == (task, task, (task,))
@@ -158,8 +140,10 @@ def test_a_section_of_a_task_is_a_model_of_its_own(path: Path, task: str):
     ("gpus", "devices", "workers", "is_fallback"),
     [(2, ("0", "1"), 4, False), (0, ("cpu",), 2, True)],
 )
-def test_a_task_is_placed_as_languages_are(path, gpus, devices, workers, is_fallback):
-    write(path, {"captioning": {"devices": ["1", "0"], "workers": 2}})
+def test_a_task_is_placed_as_languages_are(
+    write_map, gpus, devices, workers, is_fallback
+):
+    path = write_map(content={"captioning": {"devices": ["1", "0"], "workers": 2}})
     models = catalog.load(path, gpus=gpus)
     model = models.route("captioning")
     assert (model.devices, model.workers) == (devices, workers)
@@ -174,9 +158,10 @@ MAP = {
 
 
 @pytest.mark.parametrize("gpus", [0, 2])
-def test_a_frozen_map_does_not_count_gpus_again(path, monkeypatch, gpus):
+def test_a_frozen_map_does_not_count_gpus_again(write_map, monkeypatch, gpus):
     monkeypatch.setattr(catalog, "count_gpus", lambda: gpus)
-    models = catalog.load(write(path, MAP), gpus=None)
+    path = write_map(content=MAP)
+    models = catalog.load(path, gpus=None)
     assert [model.is_on_gpu for model in models.models][:2] == [gpus > 0] * 2
     frozen = path.with_name("frozen.json")
     frozen.write_text(models.frozen)
@@ -223,9 +208,8 @@ SEVERAL = {"de": "0", "fr": "0", "en": "1", "es": "1"}
     ],
     ids=["by language", "by device", "shared weights", "names that are alike"],
 )
-def test_each_target_has_its_own_model(path, placement, targets, served):
-    section = {"placement": placement, "targets": targets}
-    write(path, {"cuda_id": SEVERAL, "translation": section})
+def test_each_target_has_its_own_model(write_map, placement, targets, served):
+    path = write_map(SEVERAL, placement=placement, targets=targets)
     models = catalog.load(path, gpus=2).models
     names = [" ".join(dict.fromkeys((m.name, *m.languages))) for m in models]
     assert dict(zip(names, [m.settings.model for m in models], strict=True)) == served
@@ -248,10 +232,9 @@ def test_each_target_has_its_own_model(path, placement, targets, served):
     ids=["first", "on its device", "of a target", "by device", "of its own"],
 )
 def test_a_fallback_is_another_model_of_the_map(
-    path, placement, targets, fallback, count
+    write_map, placement, targets, fallback, count
 ):
-    section = {"placement": placement, "targets": targets}
-    write(path, {"cuda_id": SEVERAL, "translation": section})
+    path = write_map(SEVERAL, placement=placement, targets=targets)
     models = catalog.load(path, gpus=2)
     (found,) = models.fallbacks.values()
     assert (found.model.name, " ".join(found.model.languages)) == fallback
@@ -259,8 +242,8 @@ def test_a_fallback_is_another_model_of_the_map(
     assert len(models.models) == count
 
 
-def test_another_model_for_all_is_the_fallback_as_well(path: Path):
-    write(path, {"cuda_id": SEVERAL, "translation": {"targets": {"fr": DOUBTED}}})
+def test_another_model_for_all_is_the_fallback_as_well(write_map):
+    path = write_map(SEVERAL, targets={"fr": DOUBTED})
     found = catalog.load(path, model="/models/m2m").fallbacks["fr"]
     assert (found.model.settings.model, found.below) == ("/models/m2m", 0.0)
     alone = catalog.load(path, model=OPUS)
@@ -286,14 +269,15 @@ READS = {"en": ["de", "en", "fr"], "fr": ["en"], "ja": ["ko"], "ko": ["en", "ja"
         ("xx", "fr", ""),
     ],
 )
-def test_a_path_leads_through_the_pivot_where_it_must(path, source, target, path_of):
-    devices = dict.fromkeys(READS, "cpu")
-    write(path, {"cuda_id": devices, "translation": {"pivot": "en"}})
-    models = dataclasses.replace(catalog.load(path), reads=READS)
+def test_a_path_leads_through_the_pivot_where_it_must(
+    write_map, source, target, path_of
+):
+    loaded = catalog.load(write_map(dict.fromkeys(READS, "cpu"), pivot="en"))
+    models = dataclasses.replace(loaded, reads=READS)
     found = models.find_path(source, target)
     assert " ".join(model.name for model in found) == path_of
     assert (source in models.list_sources(target)) is bool(path_of)
     assert (target in models.list_targets(source)) is bool(path_of)
     without = dataclasses.replace(models, pivot="").find_path(source, target)
     assert without == (found if len(found) == 1 else ())
-    assert len(catalog.load(path).find_path(source, target)) == 1  # reads any language
+    assert len(loaded.find_path(source, target)) == 1  # reads any language

@@ -1,6 +1,5 @@
 """`python -m deploy check`: its output for a map, and for a running stack."""
 
-import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -100,11 +99,9 @@ def test_a_wrong_map_is_explained_on_one_line(run, monkeypatch, write_map):
     ],
     ids=["autoscaling", "apart"],
 )
-def test_check_shows_how_many_replicas_a_cluster_gets(run, tmp_path, placement, shown):
-    path = tmp_path / "map.json"
+def test_check_shows_how_many_replicas_a_cluster_gets(run, write_map, placement, shown):
     content = {"cuda_id": {"fr": "cpu"}, "cluster": {"translation": placement}}
-    path.write_text(json.dumps(content))
-    assert f"  {shown}  " in run(path, "--backend", "ray").stdout
+    assert f"  {shown}  " in run(write_map(content=content), "--backend", "ray").stdout
 
 
 def test_check_names_what_up_would_change_in_a_stack_that_runs(
@@ -142,16 +139,12 @@ def test_what_the_disk_refuses_is_told_without_a_traceback(tmp_path, monkeypatch
 
 
 def test_the_status_of_programs_of_another_version_is_shown(tmp_path, monkeypatch):
-    states = {
-        "gateway": "STARTING",
-        "nginx": "BACKOFF",
-    }  # without the documents program
+    states = {"gateway": "STARTING", "nginx": "BACKOFF"}  # without documents
     served = SimpleNamespace(show=lambda: True)
     monkeypatch.setattr(lifecycle, "find", lambda run: Stack(run, run))
     monkeypatch.setattr(serving, "choose_serving", lambda _: served)
     monkeypatch.setattr(Supervision, "states", lambda _: states)
-    result = CliRunner().invoke(
-        command_line.app, ["status", "--run-dir", str(tmp_path)]
-    )
+    arguments = ["status", "--run-dir", str(tmp_path)]
+    result = CliRunner().invoke(command_line.app, arguments)
     assert result.stdout == "gateway RUNNING  nginx BACKOFF\n"
     assert result.exit_code == 1

@@ -65,9 +65,16 @@ def find(overlay: str, kind: str, name: str | None = None) -> list[Resource]:
     ]
 
 
-def find_program(overlay: str, name: str) -> Resource:
-    """A container of the gateway's pod."""
-    containers = list_pods(overlay)["babelgate-gateway"]["spec"]["containers"]
+def find_ray(overlay: str) -> Resource:
+    """The specification of the cluster and of what it serves."""
+    (service,) = find(overlay, "RayService")
+    spec: Resource = service["spec"]
+    return spec
+
+
+def find_program(overlay: str, name: str, pod: str = "babelgate-gateway") -> Resource:
+    """A container of a pod."""
+    containers = list_pods(overlay)[pod]["spec"]["containers"]
     found: Resource
     (found,) = (container for container in containers if container["name"] == name)
     return found
@@ -81,8 +88,7 @@ def list_pods(overlay: str) -> dict[str, Resource]:
         if resource["kind"] in ("Deployment", "StatefulSet")
     ]
     templates = [owner["spec"]["template"] for owner in owners]
-    (service,) = find(overlay, "RayService")
-    cluster = service["spec"]["rayClusterConfig"]
+    cluster = find_ray(overlay)["rayClusterConfig"]
     groups = {"head": cluster["headGroupSpec"]} | {
         group["groupName"]: group for group in cluster["workerGroupSpecs"]
     }
@@ -127,16 +133,18 @@ def list_ports(pods: list[Resource]) -> set[str | int]:
 
 
 def read_serve(overlay: str) -> dict[str, Any]:
-    (service,) = find(overlay, "RayService")
-    config: dict[str, Any] = yaml.safe_load(service["spec"]["serveConfigV2"])
+    config: dict[str, Any] = yaml.safe_load(find_ray(overlay)["serveConfigV2"])
     return config
 
 
 @BOTH
-def test_kubernetes_accepts_every_resource(overlay):
+def test_kubernetes_and_its_operators_accept_every_resource(overlay):
     for resource in render(overlay):
-        if resource["kind"] not in OPERATORS:
+        if schema := OPERATORS.get(resource["kind"]):
+            jsonschema_rs.validate(schema, resource)
+        else:
             kubernetes_validate.validate(resource, KUBERNETES, strict=True)
+    assert all(find(overlay, kind) for kind in OPERATORS)
     for name, template in list_pods(overlay).items():
         pod = {"apiVersion": "v1", "kind": "Pod", **template}
         pod["metadata"] = {**template["metadata"], "name": name}
@@ -144,21 +152,12 @@ def test_kubernetes_accepts_every_resource(overlay):
 
 
 @BOTH
-def test_operators_accept_their_resources(overlay):
-    found = [r for r in render(overlay) if r["kind"] in OPERATORS]
-    assert {resource["kind"] for resource in found} == OPERATORS.keys()
-    for resource in found:
-        jsonschema_rs.validate(OPERATORS[resource["kind"]], resource)
-
-
-@BOTH
 def test_ray_accepts_what_it_is_to_serve(overlay):
     from ray.serve.schema import ServeDeploySchema
 
     config = ServeDeploySchema.model_validate(read_serve(overlay))
-    (service,) = find(overlay, "RayService")
     pinned = (ROOT / "constraints.txt").read_text("utf-8")
-    assert f"ray=={service['spec']['rayClusterConfig']['rayVersion']}\n" in pinned
+    assert f"ray=={find_ray(overlay)['rayClusterConfig']['rayVersion']}\n" in pinned
     models = catalog.load(is_cluster=True).models
     assert [app.name for app in config.applications] == [m.name for m in models]
 
@@ -166,10 +165,9 @@ def test_ray_accepts_what_it_is_to_serve(overlay):
 def test_gpus_are_asked_for_where_models_run_on_them():
     asked, served = {}, {}
     for overlay in ("cpu", "gpu"):
-        resources = list_pods(overlay)["workers"]["spec"]["containers"][0]["resources"]
-        (service,) = find(overlay, "RayService")
-        group = service["spec"]["rayClusterConfig"]["workerGroupSpecs"][0]
-        gpus = resources["limits"].get("nvidia.com/gpu", 0)
+        limits = find_program(overlay, "ray", "workers")["resources"]["limits"]
+        group = find_ray(overlay)["rayClusterConfig"]["workerGroupSpecs"][0]
+        gpus = limits.get("nvidia.com/gpu", 0)
         asked[overlay] = group["replicas"] * gpus
         served[overlay] = sum(
             deployment["ray_actor_options"]["num_gpus"] * deployment["num_replicas"]
@@ -249,7 +247,7 @@ def test_the_gateway_asks_where_ray_answers(overlay):
     options = read_serve(overlay)["http_options"]
     (serve,) = (
         port
-        for port in list_pods(overlay)["workers"]["spec"]["containers"][0]["ports"]
+        for port in find_program(overlay, "ray", "workers")["ports"]
         if port["name"] == "serve"
     )
     # KubeRay's Service for requests has the RayService's name with a suffix.
@@ -268,14 +266,10 @@ def test_the_gateway_asks_where_ray_answers(overlay):
 
 
 def test_head_and_workers_have_the_same_variables():
-    pods = list_pods("cpu")
-    head, workers = (
-        pods[name]["spec"]["containers"][0] for name in ("head", "workers")
-    )
-    assert head["env"] == workers["env"]
-    assert {volume["name"] for volume in pods["head"]["spec"]["volumes"]} == {
-        volume["name"] for volume in pods["workers"]["spec"]["volumes"]
-    }
+    head, workers = (list_pods("cpu")[name]["spec"] for name in ("head", "workers"))
+    assert head["containers"][0]["env"] == workers["containers"][0]["env"]
+    volumes = [{each["name"] for each in pod["volumes"]} for pod in (head, workers)]
+    assert volumes[0] == volumes[1]
 
 
 def test_a_copy_of_an_overlay_takes_the_image_from_a_registry(tmp_path: Path):

@@ -18,16 +18,6 @@ from tests.torchserve_backend.fakes import FakeManagement, runs, want
 from torchserve_backend.management import ManagementError
 
 
-class FakeSupervision(Supervision):
-    """A supervision in which Ray and TorchServe have the same state."""
-
-    def __init__(self, state: str = "RUNNING") -> None:
-        self.state = state
-
-    def states(self) -> dict[str, str]:
-        return dict.fromkeys(("ray", "torchserve"), self.state)
-
-
 def make_stack(folder: Path, offset: int = 0, **more: Any) -> Stack:
     return Stack(folder, folder / "map.json", None, offset, backend="ray", **more)
 
@@ -114,11 +104,12 @@ def test_the_counters_of_one_machine_are_all_that_there_are(
 def test_a_program_is_waited_for_until_it_answers_or_was_given_up(monkeypatch):
     monkeypatch.setattr("time.sleep", lambda _: None)
     looks: Any = [DashboardError("away"), ManagementError("not yet"), None]
-    ask = Mock(side_effect=looks)
-    serving.wait_for(FakeSupervision("STARTING"), "torchserve", ask)
+    ask, supervision = Mock(side_effect=looks), Mock(spec=Supervision)
+    supervision.states.return_value = {"torchserve": "STARTING", "ray": "FATAL"}
+    serving.wait_for(supervision, "torchserve", ask)
     assert ask.call_count == 3
     with pytest.raises(TimeoutError, match="Ray did not start: away"):
-        serving.wait_for(FakeSupervision("FATAL"), "ray", Mock(side_effect=looks))
+        serving.wait_for(supervision, "ray", Mock(side_effect=looks))
 
 
 def test_models_of_a_stack_that_was_stopped_are_not_waited_for(tmp_path, monkeypatch):
