@@ -20,12 +20,6 @@ from gateway.settings import Settings, name_variable
 
 PAGE = ROOT / "docs/configuration.md"
 _BLOCK = re.compile(r"(<!-- generated: (.+?) -->\n).*?(?=<!-- end -->)", re.DOTALL)
-
-#: The shapes of nested objects, by their path.
-_NESTED: Mapping[str, type[Shape]] = {
-    "targets.LANGUAGE": TargetSection,
-    "cluster.TASK": ClusterSection,
-}
 #: The cells of a row: a name, its default and its meaning.
 Row = tuple[str, str, str]
 
@@ -38,19 +32,13 @@ def render() -> str:
     tables = {
         "map": _list_map(),
         "sections": _list_keys(shared, SECTIONS),
-        "translation": _list_own(TRANSLATION),
+        "translation": _list_own(TRANSLATION, TranslationSection),
         "images": [
             *_list_keys((name for name in images if name not in shared), VISION),
-            *(row for task in VISION for row in _list_own(task)),
+            *(row for task in VISION for row in _list_own(task, VISION[task])),
         ],
-        **{
-            where.partition(".")[0]: [
-                _describe_setting(f"{where}.{name}", field)
-                for name, field in shape.model_fields.items()
-                if field.description  # the others have the general meaning
-            ]
-            for where, shape in _NESTED.items()
-        },
+        "targets": _list_own("targets.LANGUAGE", TargetSection),
+        "cluster": _list_own("cluster.TASK", ClusterSection),
         "variables": _list_variables(),
         "internal": [(each.name, "", each.meaning) for each in variables.INTERNAL],
     }
@@ -110,19 +98,20 @@ def _find_meaning(name: str) -> str:
     return next(field.description for field in fields if field.description)
 
 
-def _list_own(task: str) -> Iterator[Row]:
-    """Yield the keys of a section that other tasks' sections lack."""
-    for name, field in SECTIONS[task].model_fields.items():
-        if name not in VisionSection.model_fields:
-            yield _describe_setting(f"{task}.{name}", field)
+def _list_own(place: str, shape: type[Shape]) -> Iterator[Row]:
+    """Yield the keys of an object that other tasks' sections lack. A key without a description
+    has the general meaning."""
+    for name, field in shape.model_fields.items():
+        if name not in VisionSection.model_fields and field.description:
+            yield _describe_setting(f"{place}.{name}", field)
 
 
 def _list_variables() -> Iterator[Row]:
-    gateways = {name_variable(name): name for name in Settings.model_fields}
+    gateways = {name_variable(n): field for n, field in Settings.model_fields.items()}
     internal = {each.name for each in variables.INTERNAL}
-    for variable, name in gateways.items():
-        if variable not in internal:
-            yield _describe_setting(variable, Settings.model_fields[name])
+    for name, field in gateways.items():
+        if name not in internal:
+            yield _describe_setting(name, field)
     for each in (*variables.SETTINGS, *variables.FOREIGN):
         if each.name not in gateways:
             yield each.name, _show(each.default or None), each.meaning

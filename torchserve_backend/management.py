@@ -96,17 +96,17 @@ class Management:
         if response.status_code == requests.codes.not_found:
             return None
         model = self._check_response(response)[0]
+        workers = model["workers"]
+        started = sorted(f"{each['id']} {each.get('startTime')}" for each in workers)
         return Registered(
             name=name,
             version=model["modelVersion"],
             batch_size=model["batchSize"],
             max_batch_delay=model["maxBatchDelay"],
             min_workers=model["minWorkers"],
-            ready_workers=sum(
-                worker["status"] == "READY" for worker in model["workers"]
-            ),
+            ready_workers=sum(each["status"] == "READY" for each in workers),
             pending_requests=model.get("jobQueueStatus", {}).get("pendingRequests", 0),
-            life=_describe_life(model),
+            life=", ".join((model["modelVersion"], *started)),
         )
 
     def register(self, desired: Desired) -> None:
@@ -171,9 +171,3 @@ class Management:
         except (ValueError, KeyError, TypeError):
             said = response.text[:_QUOTED] or "an empty answer"
         raise ManagementError(f"{response.url} answered {response.status_code} {said}")
-
-
-def _describe_life(model: dict[str, Any]) -> str:
-    workers = model["workers"]
-    started = sorted(f"{each['id']} {each.get('startTime')}" for each in workers)
-    return ", ".join((model["modelVersion"], *started))
