@@ -115,9 +115,3 @@ def test_with_a_vocabulary_each_language_has_a_directory_of_its_own(
 
     whole, listed = prepare("all"), prepare("language")
     assert (len(whole), len(listed), len(whole | listed)) == (1, 2, 3)
-
-
-def test_models_for_images_have_no_languages_to_check(tmp_path):
-    models = catalog.load(catalog.MAP.with_name("all_tasks.json"), gpus=None).models
-    found = [checkpoint.prepare(m, tmp_path) for m in models if not m.languages]
-    assert {each.parent.name for each in found} == {"shapes"}
