@@ -32,11 +32,13 @@ class Ran(NamedTuple):
 
 @pytest.fixture
 def run(tmp_path: Path) -> Any:
-    """A function that runs `check` for a map, with a temporary run directory."""
+    """A function that runs `check` for a map, or another command, with a temporary run
+    directory."""
 
-    def run(path: Path, *options: str) -> Ran:
-        arguments = ["check", "--run-dir", str(tmp_path / "run"), "--map", str(path)]
-        result = CliRunner().invoke(command_line.app, [*arguments, *options])
+    def run(path: Path | None, *options: str, command: str = "check") -> Ran:
+        arguments = [command, "--run-dir", str(tmp_path / "run"), *options]
+        arguments += ["--map", str(path)] if path else []
+        result = CliRunner().invoke(command_line.app, arguments)
         assert result.exception is None or isinstance(result.exception, SystemExit)
         return Ran(result.exit_code, click.unstyle(result.stdout))
 
@@ -122,29 +124,23 @@ def test_check_names_what_up_would_change_in_a_stack_that_runs(
 
 
 @pytest.mark.parametrize("offset", ["-8000", "60000"])
-def test_a_port_that_does_not_exist_is_refused(tmp_path: Path, offset: str):
-    options = ["--run-dir", str(tmp_path / "run"), "--port-offset", offset]
-    assert CliRunner().invoke(command_line.app, ["up", *options]).exit_code == 2
+def test_a_port_that_does_not_exist_is_refused(run, tmp_path: Path, offset: str):
+    assert run(None, "--port-offset", offset, command="up").exit_code == 2
     assert not (tmp_path / "run").exists()
 
 
-def test_what_the_disk_refuses_is_told_without_a_traceback(tmp_path, monkeypatch):
-    (tmp_path / "prometheus").write_text("no folder")
+def test_what_the_disk_refuses_is_told_without_a_traceback(run, monkeypatch):
     monkeypatch.setattr(lifecycle, "find", lambda run: Stack(run, run))
     monkeypatch.setattr(lifecycle, "ensure", lambda *_: [Path("/bin/true")])
-    arguments = ["monitor", "--run-dir", str(tmp_path), "--port", "1"]
-    result = CliRunner().invoke(command_line.app, arguments)
-    assert isinstance(result.exception, SystemExit)
-    assert "File exists" in result.stdout
+    result = run(None, "--port", "1", command="monitor")
+    assert (result.exit_code, "No such file" in result.stdout) == (1, True)
 
 
-def test_the_status_of_programs_of_another_version_is_shown(tmp_path, monkeypatch):
+def test_the_status_of_programs_of_another_version_is_shown(run, monkeypatch):
     states = {"gateway": "STARTING", "nginx": "BACKOFF"}  # without documents
     served = SimpleNamespace(show=lambda: True)
     monkeypatch.setattr(lifecycle, "find", lambda run: Stack(run, run))
     monkeypatch.setattr(serving, "choose_serving", lambda _: served)
     monkeypatch.setattr(Supervision, "states", lambda _: states)
-    arguments = ["status", "--run-dir", str(tmp_path)]
-    result = CliRunner().invoke(command_line.app, arguments)
-    assert result.stdout == "gateway RUNNING  nginx BACKOFF\n"
-    assert result.exit_code == 1
+    result = run(None, command="status")
+    assert result == (1, "gateway RUNNING  nginx BACKOFF\n")

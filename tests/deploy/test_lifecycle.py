@@ -60,8 +60,11 @@ class FakeSupervision(Supervision):
 
 @pytest.fixture
 def wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stack:
-    """A stack whose ports are free and whose run directory is ready."""
+    """A stack whose ports are free and whose run directory is ready. `up` finds NGINX, and
+    leaves the environment as it is."""
     monkeypatch.setattr("deploy.stack._MEMORY", tmp_path)
+    monkeypatch.setattr(lifecycle, "ensure", lambda *_: [NGINX])
+    monkeypatch.setattr(lifecycle, "apply_settings", lambda _: None)
     offset = claim_port_offset()
     stack = Stack(tmp_path, tmp_path / "setup.json", "model", offset, settings={})
     stack.write("{}")
@@ -107,8 +110,6 @@ def test_a_bundle_brings_the_map_unless_one_is_said(wanted, monkeypatch, said: P
 
     unpacked = {Path("models.tar"): Path("bundled.json")}
     monkeypatch.setattr("catalog.bundle.unpack", lambda file, _: unpacked[file])
-    monkeypatch.setattr(lifecycle, "ensure", lambda *_: [NGINX])
-    monkeypatch.setattr(lifecycle, "apply_settings", lambda _: None)
     monkeypatch.setattr(lifecycle, "choose_serving", choose)
     start = replace(wanted, map=said)
     with pytest.raises(StackError, match="far enough"):
@@ -124,8 +125,6 @@ def test_a_start_goes_on_with_the_last_ones_backend(wanted, monkeypatch, ended):
         raise TimeoutError(self._stack.render_supervisor(nginx))
 
     monkeypatch.setattr(Supervision, "start", begin)
-    monkeypatch.setattr(lifecycle, "ensure", lambda *_: [NGINX])
-    monkeypatch.setattr(lifecycle, "apply_settings", lambda _: None)
     content = {"cuda_id": {"fr": "cpu"}, "translation": {"engine": "echo"}}
     wanted.map.write_text(json.dumps(content))
     with pytest.raises(TimeoutError, match=r"\[program:ray\]") as caught:
@@ -269,15 +268,12 @@ def test_an_operators_own_file_for_nginx_is_checked_as_nginx_will_read_it(
     ],
 )
 def test_what_nginx_refuses_ends_nothing_even_with_other_options(
-    wanted, monkeypatch, is_up, tls, said
+    wanted, monkeypatch, ended, is_up, tls, said
 ):
     replace(wanted, tls=tls).remember()
-    ended: list[str] = []
     serve = SimpleNamespace(load=lambda _: Catalog({}), prepare=lambda _: None)
     supervision = FakeSupervision(is_up=is_up)
     monkeypatch.setattr(lifecycle, "Supervision", lambda _: supervision)
-    monkeypatch.setattr(lifecycle, "make_way", lambda *_: ended.append("all"))
-    monkeypatch.setattr(lifecycle, "apply_settings", lambda _: None)
     monkeypatch.setattr(lifecycle, "choose_serving", lambda _: serve)
     monkeypatch.setattr(lifecycle, "ensure", lambda *_: [Path("/bin/false")])
     with pytest.raises(StackError, match=said):
