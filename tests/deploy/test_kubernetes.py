@@ -28,7 +28,11 @@ from tests.programs import run
 KUBERNETES = "1.37.0"
 #: The schemas of operators' resources, by kind.
 OPERATORS = yaml.safe_load(Path(__file__).with_name("kuberay.yaml").read_text("utf-8"))
-BOTH = pytest.mark.parametrize("overlay", ["cpu", "gpu"])
+
+
+@pytest.fixture(params=["cpu", "gpu"])
+def overlay(request: pytest.FixtureRequest) -> Any:
+    return request.param
 
 
 @cache
@@ -137,7 +141,6 @@ def read_serve(overlay: str) -> dict[str, Any]:
     return config
 
 
-@BOTH
 def test_kubernetes_and_its_operators_accept_every_resource(overlay):
     for resource in render(overlay):
         if schema := OPERATORS.get(resource["kind"]):
@@ -151,7 +154,6 @@ def test_kubernetes_and_its_operators_accept_every_resource(overlay):
         kubernetes_validate.validate(pod, KUBERNETES, strict=True)
 
 
-@BOTH
 def test_ray_accepts_what_it_is_to_serve(overlay):
     from ray.serve.schema import ServeDeploySchema
 
@@ -178,7 +180,6 @@ def test_gpus_are_asked_for_where_models_run_on_them():
     assert served == {"cpu": 0, "gpu": pytest.approx(3)}
 
 
-@BOTH
 def test_selectors_find_pods_that_have_the_ports(overlay):
     for service in find(overlay, "Service"):
         pods = list_labels(overlay, service["spec"]["selector"])
@@ -196,7 +197,6 @@ def test_selectors_find_pods_that_have_the_ports(overlay):
             assert list_labels(overlay, resource["spec"]["selector"]["matchLabels"])
 
 
-@BOTH
 def test_every_pod_has_a_network_policy_and_none_lets_in_every_namespace(overlay):
     guarded = [
         policy["spec"]["podSelector"]["matchLabels"]
@@ -209,7 +209,6 @@ def test_every_pod_has_a_network_policy_and_none_lets_in_every_namespace(overlay
         assert selector["matchLabels"]["kubernetes.io/metadata.name"]
 
 
-@BOTH
 def test_what_pods_refer_to_is_there_and_secrets_are_not(overlay):
     pods = list(list_pods(overlay).values())
     found = {
@@ -225,7 +224,6 @@ def test_what_pods_refer_to_is_there_and_secrets_are_not(overlay):
     assert not found["Secret"]
 
 
-@BOTH
 def test_pods_have_no_rights(overlay):
     for name, pod in list_pods(overlay).items():
         spec = pod["spec"]
@@ -240,7 +238,6 @@ def test_pods_have_no_rights(overlay):
             assert container["resources"]["limits"]["memory"], container["name"]
 
 
-@BOTH
 def test_the_gateway_asks_where_ray_answers(overlay):
     gateway = find_program(overlay, "gateway")
     environment = {entry["name"]: entry.get("value") for entry in gateway["env"]}
@@ -279,7 +276,6 @@ def test_a_copy_of_an_overlay_takes_the_image_from_a_registry(tmp_path: Path):
 
 
 @pytest.mark.kubectl
-@BOTH
 def test_kubectl_renders_the_same(overlay: str, tmp_path: Path):
     kubectl = shutil.which("kubectl")
     assert kubectl, "Install kubectl: https://kubernetes.io/docs/tasks/tools/"
@@ -304,7 +300,6 @@ def test_variables_are_those_that_programs_read():
     assert {name for name in named if not name.startswith("RAY_")} <= known
 
 
-@BOTH
 def test_every_redis_has_a_password_and_answers_its_own_clients_only(overlay):
     clients = {
         "babelgate-redis": {"babelgate-ray"},
@@ -324,7 +319,6 @@ def test_every_redis_has_a_password_and_answers_its_own_clients_only(overlay):
         assert name in targets
 
 
-@BOTH
 def test_pods_require_keys_and_count_requests_together(overlay):
     gateway = find_program(overlay, "gateway")
     environment = {entry["name"]: entry.get("value") for entry in gateway["env"]}
@@ -336,7 +330,6 @@ def test_pods_require_keys_and_count_requests_together(overlay):
     assert names.index("REDIS_PASSWORD") < names.index("BABELGATE_LIMITS_URL")
 
 
-@BOTH
 def test_the_memory_for_documents_holds_what_their_processes_may_take(overlay):
     program = find_program(overlay, "documents")
     limit = int(program["resources"]["limits"]["memory"].removesuffix("Mi"))
