@@ -14,13 +14,19 @@ import typer
 from supervisor.datatypes import dict_of_key_value_pairs
 
 import catalog
+from catalog import CatalogError
 from catalog.display import console, make_command
 from deploy import launch, programs, stack
 from deploy.serving import choose_serving
 from deploy.stack import ROOT, Stack, StackError
+from gateway.settings import SettingsError
+from handlers.engine.directories import ModelError
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
-command = make_command(app, Path(__file__).with_name("options.yaml"))
+command = make_command(
+    *(app, Path(__file__).with_name("options.yaml")),
+    *(CatalogError, ModelError, SettingsError, StackError, OSError),
+)
 
 #: The module through which supervisord starts a program: it kills processes left by an earlier
 #: start and opens the log file. A container has neither.

@@ -39,7 +39,7 @@ _PACKAGES = (
 #: Files that programs read once: a reloaded gateway keeps what its first process has read.
 _DATA = (
     *("constraints.txt", "deploy/*.conf", "contract/*.tsv"),
-    *("text/*.txt", "text/*.yaml", "documents/**/*.yaml"),
+    *("text/*.txt", "text/*.yaml", "documents/**/*.yaml", "gateway/*.yaml"),
 )
 #: The names of the certificate and key in nginx/tls.conf.
 _TLS_FILES = ("certificate.pem", "key.pem")

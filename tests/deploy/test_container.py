@@ -10,9 +10,9 @@ import pytest
 from typer.testing import CliRunner
 
 import catalog
-from deploy import container, stack
+from deploy import stack
 from deploy.container import app, read_start
-from deploy.stack import ROOT, Stack, StackError
+from deploy.stack import ROOT, Stack
 from torchserve_backend import archiver
 
 PROGRAMS = Stack(Path("/srv"), Path("map.json")).programs
@@ -87,8 +87,9 @@ def test_before_a_cluster_nothing_is_converted_and_no_secret_is_made(
 
 
 def test_a_program_that_starts_too_early_says_what_is_missing(tmp_path):
-    with pytest.raises(StackError, match="run `prepare` before gateway"):
-        container.run("gateway", run_dir=tmp_path)
+    done = CliRunner().invoke(app, ["run", "gateway", "--run-dir", str(tmp_path)])
+    assert isinstance(done.exception, SystemExit), done.exception
+    assert "run `prepare` before gateway" in done.output
 
 
 def test_the_entrypoint_knows_every_program():
