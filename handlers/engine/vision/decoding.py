@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import ExifTags, Image, PngImagePlugin
+from PIL import Image, ImageOps, PngImagePlugin
 from PIL.ImageFile import ImageFile
 from PIL.JpegImagePlugin import JpegImageFile
 from PIL.WebPImagePlugin import WebPImageFile
@@ -32,16 +32,6 @@ _FORMATS: tuple[tuple[re.Pattern[bytes], type[ImageFile]], ...] = (
 _PILLOW = re.compile(r"PIL\.")
 #: The largest colour profile or text of a PNG file. Pillow's 1 MiB is too little for some.
 PngImagePlugin.MAX_TEXT_CHUNK = 16 << 20
-#: EXIF orientations, and the transposition that turns each upright.
-_TURNS = {
-    2: Image.Transpose.FLIP_LEFT_RIGHT,
-    3: Image.Transpose.ROTATE_180,
-    4: Image.Transpose.FLIP_TOP_BOTTOM,
-    5: Image.Transpose.TRANSPOSE,
-    6: Image.Transpose.ROTATE_270,
-    7: Image.Transpose.TRANSVERSE,
-    8: Image.Transpose.ROTATE_90,
-}
 
 
 class ImageError(ValueError):
@@ -94,9 +84,10 @@ def _read_file(
     try:
         with reader(io.BytesIO(data)) as image:
             _check_size(*image.size, max_pixels)
-            rgb = _convert(image)
-            turn = _find_turn(image)
-            return np.asarray(rgb.transpose(turn) if turn is not None else rgb)
+            image.load()
+            with suppress(Exception):  # damaged EXIF data turns nothing
+                ImageOps.exif_transpose(image, in_place=True)
+            return np.asarray(_convert(image))
     except (ImageError, MemoryError):
         raise
     except Image.DecompressionBombError as error:
@@ -108,13 +99,6 @@ def _read_file(
         raise ImageError(
             f"expected an intact {reader.format} file, found a damaged one"
         ) from error
-
-
-def _find_turn(image: Image.Image) -> Image.Transpose | None:
-    """The transposition that turns an image upright; None if its EXIF data is damaged."""
-    with suppress(Exception):  # Pillow reads that of JPEG files leniently
-        return _TURNS.get(image.getexif().get(ExifTags.Base.Orientation, 1))
-    return None
 
 
 def _convert(image: Image.Image) -> Image.Image:
