@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
+from pathlib import Path
 from types import NoneType
 from typing import (
     Annotated,
@@ -16,6 +17,7 @@ from typing import (
     get_type_hints,
 )
 
+import yaml
 from flask import Response
 from flask.sansio.app import App
 from pydantic import BaseModel, Field, TypeAdapter
@@ -144,24 +146,12 @@ def choose(served: Sequence[str], preferred: str) -> str:
     return preferred if preferred in served or not served else served[0]
 
 
+_FIXED = Path(__file__).with_suffix(".yaml")
 _IMAGES = ("image/jpeg", "image/png", "image/webp", "application/octet-stream")
 _EVENTS = {"schema": {"type": "string", "description": "Server-sent events."}}
 _METHODS = {"GET", "POST", "PUT", "PATCH", "DELETE"}
 _WITH_BODY = ("post", "put", "patch")
 _REFERENCE = "#/components/schemas/{model}"
-#: The headers of answers, with their types and meanings.
-_HEADERS = {
-    "X-Request-ID": ("string", "The request's id, as in the logs."),
-    "Server-Timing": (
-        "string",
-        "Milliseconds by stage, and whether the cache answered.",
-    ),
-    "X-Babelgate-Model": ("string", "Each model's name, `@` and its digest."),
-    "Retry-After": ("integer", "Seconds to wait before sending the request again."),
-    "Accept-Encoding": ("string", "The Content-Encoding that this path accepts."),
-    "WWW-Authenticate": ("string", "How to send a key."),
-    "Location": ("string", "The path of the created object."),
-}
 #: The headers of answers from models.
 _TIMED = ("Server-Timing", "X-Babelgate-Model")
 _HEADERS_BY_STATUS = {
@@ -285,25 +275,11 @@ def build(app: App, served: Collection[str], *, needs_key: bool) -> Json:
         if security and not route.needs_key:
             described["security"] = []
         paths.setdefault(path, {})[route.method] = described
-    document = {
-        "openapi": "3.1.0",
-        "info": {
-            "title": "Babelgate",
-            "version": version("babelgate"),
-            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
-        },
-        "servers": [{"url": "/"}],
-        "security": security,
-        "paths": dict(sorted(paths.items())),
-        "components": {
-            "schemas": schemas.definitions,
-            "headers": {
-                name: {"description": meaning, "schema": {"type": kind}}
-                for name, (kind, meaning) in _HEADERS.items()
-            },
-            "securitySchemes": SCHEMES,
-        },
-    }
+    document = yaml.safe_load(_FIXED.read_text("utf-8"))
+    document["info"]["version"] = version("babelgate")
+    document |= {"security": security, "paths": dict(sorted(paths.items()))}
+    made = {"schemas": schemas.definitions, "securitySchemes": SCHEMES}
+    document["components"] |= made
     return _shorten_names(document)
 
 
