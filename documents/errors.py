@@ -20,21 +20,20 @@ class DocumentError(Exception):
 
     slug, status = "damaged-document", 422
 
+    def __init_subclass__(cls, *, slug: str = "", status: int = 0) -> None:
+        cls.slug, cls.status = slug or cls.slug, status or cls.status
 
-class UnknownFormat(DocumentError):
+
+class UnknownFormat(DocumentError, slug="unknown-format", status=415):
     """No supported format has this extension."""
-
-    slug, status = "unknown-format", 415
 
 
 class DamagedDocument(DocumentError):
     """The content is broken, or does not match the name's extension."""
 
 
-class EncryptedDocument(DocumentError):
+class EncryptedDocument(DocumentError, slug="encrypted-document"):
     """The document needs a password."""
-
-    slug = "encrypted-document"
 
     def __init__(
         self, said: str = "The document is encrypted: save it without a password"
@@ -42,28 +41,20 @@ class EncryptedDocument(DocumentError):
         super().__init__(said)
 
 
-class RefusedContent(DocumentError):
+class RefusedContent(DocumentError, slug="refused-content"):
     """The document contains something that is never opened, such as an entity or a zip bomb."""
 
-    slug = "refused-content"
 
-
-class DocumentTooLarge(DocumentError):
+class DocumentTooLarge(DocumentError, slug="document-too-large", status=413):
     """The document has more bytes, parts or texts than allowed."""
 
-    slug, status = "document-too-large", 413
 
-
-class DocumentTooSlow(DocumentError):
+class DocumentTooSlow(DocumentError, slug="document-too-slow"):
     """The document needs more time than allowed."""
 
-    slug = "document-too-slow"
 
-
-class LostMarkup(DocumentError):
+class LostMarkup(DocumentError, slug="lost-markup", status=500):
     """The translations do not fit the document's texts: writing them would lose some."""
-
-    slug, status = "lost-markup", 500
 
 
 class TranslationFailed(Exception):
