@@ -1,7 +1,7 @@
 """The options of a request, with their bounds and defaults."""
 
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 Number = TypeVar("Number", int, float)
 
@@ -13,6 +13,11 @@ class Option(Generic[Number]):
     least: Number
     most: Number
     default: Number
+
+    def limit(self, most: Number | None = None) -> dict[str, Any]:
+        """Return the arguments of pydantic's `Field`, perhaps with a lower maximum."""
+        most = self.most if most is None else most
+        return {"default": min(self.default, most), "ge": self.least, "le": most}
 
 
 #: Hypotheses of the beam search. A map may lower this maximum, and that of alternatives.

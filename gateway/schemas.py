@@ -22,7 +22,7 @@ from pydantic import (
 
 from contract.dialects import KEY_FIELDS
 from contract.languages import LANGUAGES
-from contract.options import ALTERNATIVES, BEAM_SIZE, THRESHOLD, TOP_K, Option
+from contract.options import ALTERNATIVES, BEAM_SIZE, THRESHOLD, TOP_K
 from contract.validation import kind, list_faults, suggest
 from contract.webhooks import Webhook, make_webhook
 from gateway.errors import InvalidRequest, MalformedRequest, UnknownLanguage
@@ -157,21 +157,14 @@ class DocumentForm(Schema):
 class ClassificationParameters(Schema):
     """The URL's parameters of `POST /classify`."""
 
-    top_k: Digits = Field(
-        TOP_K.default,
-        ge=TOP_K.least,
-        le=TOP_K.most,
-        description="The number of labels.",
-    )
+    top_k: Digits = Field(**TOP_K.limit(), description="The number of labels.")
 
 
 class DetectionParameters(Schema):
     """The URL's parameters of `POST /detect-objects`."""
 
     threshold: float = Field(
-        THRESHOLD.default,
-        ge=THRESHOLD.least,
-        le=THRESHOLD.most,
+        **THRESHOLD.limit(),
         strict=False,
         description="The score that an object must exceed.",
     )
@@ -192,15 +185,16 @@ class TranslationLimits:
     @cached_property
     def schema(self) -> type[TranslationBody]:
         """The schema of bodies of `POST /translate` with a stack's limits."""
-        beams, others = self.max_beam_size, self.max_alternatives
+        beams = BEAM_SIZE.limit(self.max_beam_size)
+        others = ALTERNATIVES.limit(self.max_alternatives)
+        said = "The number of search hypotheses."
+        of_others = "The number of other translations to return."
         return create_model(
             "TranslationBody",
             __base__=TranslationBody,
             src_text=_limit_texts(self.max_texts),
-            beam_size=_limit(BEAM_SIZE, beams, "The number of search hypotheses."),
-            alternatives=_limit(
-                ALTERNATIVES, others, "The number of other translations to return."
-            ),
+            beam_size=(int, Field(**beams, description=said)),
+            alternatives=(int, Field(**others, description=of_others)),
         )
 
     @cached_property
@@ -289,11 +283,6 @@ def _limit_texts(most: int) -> Any:
         Discriminator(_find_shape),
     ]
     return shapes, Field(description="A text, or a list of them.")
-
-
-def _limit(option: Option[int], most: int, description: str) -> Any:
-    default = min(option.default, most)
-    return int, Field(default, ge=option.least, le=most, description=description)
 
 
 @cache

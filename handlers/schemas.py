@@ -1,11 +1,11 @@
 """The schemas of each task's rows."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import BaseModel, Field, create_model
 
-from contract.options import ALTERNATIVES, BEAM_SIZE, THRESHOLD, TOP_K, Option
+from contract.options import ALTERNATIVES, BEAM_SIZE, THRESHOLD, TOP_K
 
 #: A length bound, even 0, makes pydantic reject lone surrogates.
 _Text = Annotated[str, Field(min_length=0)]
@@ -24,13 +24,13 @@ class TranslationRow(BaseModel):
 class ClassificationRow(BaseModel):
     """The parameters of an image to classify."""
 
-    top_k: int = Field(TOP_K.default, ge=TOP_K.least, le=TOP_K.most)
+    top_k: int = Field(**TOP_K.limit())
 
 
 class DetectionRow(BaseModel):
     """The parameters of an image in which objects are detected."""
 
-    threshold: float = Field(THRESHOLD.default, ge=THRESHOLD.least, le=THRESHOLD.most)
+    threshold: float = Field(**THRESHOLD.limit())
 
 
 def limit_row(
@@ -41,10 +41,6 @@ def limit_row(
         "Row",
         __base__=TranslationRow,
         tgt_lang=(str, languages[0] if len(languages) == 1 else ...),
-        beam_size=_limit(BEAM_SIZE, max_beam_size),
-        alternatives=_limit(ALTERNATIVES, max_alternatives),
+        beam_size=(int, Field(**BEAM_SIZE.limit(max_beam_size))),
+        alternatives=(int, Field(**ALTERNATIVES.limit(max_alternatives))),
     )
-
-
-def _limit(option: Option[int], most: int) -> Any:
-    return int, Field(min(option.default, most), ge=option.least, le=most)
