@@ -2,6 +2,7 @@
 from JSON Schema, so the messages agree with the documented interface."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 _KINDS = {dict: "an object", list: "a list", str: "a string", bool: "a boolean"}
@@ -63,17 +64,21 @@ def describe(error: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
     return f"found {_show(error['input'], schema)}{index}, expected {expected}"
 
 
-def list_faults(
-    errors: Sequence[Mapping[str, Any]], schema: Mapping[str, Any]
-) -> dict[str, str]:
+def list_faults(errors: Sequence[Mapping[str, Any]], model: Any) -> dict[str, str]:
     """Return the first fault of each field, by its name. `errors` are pydantic's, about an
-    object of this schema."""
+    object of this model."""
     faults: dict[str, str] = {}
     for error in errors:
         field = str(error["loc"][0])
         if field not in faults:
-            faults[field] = describe(error, schema["properties"][field])
+            faults[field] = describe(error, _list_properties(model)[field])
     return faults
+
+
+@cache
+def _list_properties(model: Any) -> Any:
+    """Cache the fields' JSON Schema, because generating it takes far longer than a refusal."""
+    return model.model_json_schema()["properties"]
 
 
 def suggest(name: str, known: Iterable[str]) -> str:

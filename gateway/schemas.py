@@ -6,7 +6,7 @@ from codecs import BOM_UTF8
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import islice
 from typing import Annotated, Any, Literal, TypeVar, cast
 
@@ -285,12 +285,6 @@ def _limit_texts(most: int) -> Any:
     return shapes, Field(description="A text, or a list of them.")
 
 
-@cache
-def write_schema(schema: type[BaseModel]) -> dict[str, Any]:
-    """Return a schema as JSON Schema, cached because generating it is too slow for refusals."""
-    return schema.model_json_schema()
-
-
 def _find_unknown(
     schema: type[BaseModel], content: Mapping[str, Any]
 ) -> dict[str, str]:
@@ -324,7 +318,7 @@ def validate(schema: type[Model], given: Mapping[str, Any]) -> Model:
     try:
         return schema.model_validate(content)
     except ValidationError as error:
-        faults = list_faults(error.errors(include_url=False), write_schema(schema))
+        faults = list_faults(error.errors(include_url=False), schema)
         raise InvalidRequest(faults | _find_unknown(schema, content)) from error
 
 
@@ -409,7 +403,7 @@ def parse_fields(
         field = str(errors[0]["loc"][0])
         if errors[0]["type"] == "missing":
             raise wording.miss(field) from error
-        fault = list_faults(errors, write_schema(schema))[field]
+        fault = list_faults(errors, schema)[field]
         raise wording.refuse(field, fault, given[field]) from error
 
 

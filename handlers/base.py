@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import partial
 from hashlib import sha256
 from http import HTTPStatus
 from pathlib import Path
@@ -419,19 +419,13 @@ def invalid(detail: str) -> TaskError:
     return TaskError(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-request", detail)
 
 
-@cache
-def _write_schema(schema: type[BaseModel]) -> dict[str, Any]:
-    """Cache the JSON Schema, because generating it takes far longer than reading a row."""
-    return schema.model_json_schema()
-
-
 def _validate(
     schema: type[Schema], content: Mapping[str, Any], *, is_strict: bool
 ) -> Schema:
     try:
         return schema.model_validate(content, strict=is_strict)
     except ValidationError as error:
-        faults = list_faults(error.errors(include_url=False), _write_schema(schema))
+        faults = list_faults(error.errors(include_url=False), schema)
         said = "; ".join(f"{field}: {fault}" for field, fault in faults.items())
         raise invalid(said) from error
 

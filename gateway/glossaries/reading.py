@@ -28,14 +28,7 @@ from contract.languages import normalize_variant
 from contract.validation import list_faults
 from gateway.errors import MalformedRequest
 from gateway.glossaries.glossary import DictionaryDraft, GlossaryContent
-from gateway.schemas import (
-    Lower,
-    Text,
-    keep_given,
-    read_object,
-    warn_of_unknown,
-    write_schema,
-)
+from gateway.schemas import Lower, Text, keep_given, read_object, warn_of_unknown
 from text.entries import (
     CONTROLS,
     MOST_TERM_BYTES,
@@ -194,7 +187,7 @@ def _find_fault(schema: type[BaseModel], error: ValidationError) -> GlossaryFaul
             return GlossaryFault(kind, "dictionaries", expected)
         first["loc"], prefix = where[2:], f"dictionaries[{where[1]}]."
         schema = DictionaryFields
-    ((field, fault),) = list_faults([first], write_schema(schema)).items()
+    ((field, fault),) = list_faults([first], schema).items()
     return GlossaryFault(kind, f"{prefix}{field}", fault)
 
 
