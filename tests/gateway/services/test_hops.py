@@ -31,6 +31,9 @@ GERMAN = "Guten Morgen, wie geht es Ihnen heute?"
 #: The refusal of a German text with the target Japanese.
 NO_WAY = "'ja' is not served from 'de'; expected one of en, es, fr"
 
+#: The fields that a model adds to its answers, or the error that it raises.
+Behaviour = Callable[[str], dict[str, Any]] | dict[str, Any] | Exception
+
 
 class Models(StatelessBackend):
     """Models whose answers show their names and input, unless a test sets other behaviours."""
@@ -39,7 +42,7 @@ class Models(StatelessBackend):
         self.rows: list[tuple[str, str, str]] = []
         self.asked: list[Mapping[str, Any]] = []
         self.deadlines: list[float] = []
-        self.behave: dict[str, Callable[[str], dict[str, Any]]] = {}
+        self.behave: dict[str, Behaviour] = {}
 
     def predict(self, model, row, *, deadline) -> dict[str, Any]:
         asked = json.loads(row.body)
@@ -48,10 +51,13 @@ class Models(StatelessBackend):
         self.rows.append((model, asked["src_lang"], text))
         self.deadlines.append(deadline)
         answer = {"translated": f"{model}:{text}", "score": -0.2, "quality": 0.9}
-        own = self.behave.get(model)
+        own = self.behave.get(model, {})
+        if isinstance(own, Exception):
+            raise own
         if asked["alternatives"]:
             answer["alternatives"] = [{"text": f"other {text}", "score": -0.4}]
-        return answer | {"model": f"digest-{model}"} | (own(text) if own else {})
+        added = own(text) if callable(own) else own
+        return answer | {"model": f"digest-{model}"} | added
 
     def states(self, models: Sequence[str]) -> dict[str, ModelState | None]:
         return dict.fromkeys(models, ModelState(True, 64, 0, life="one"))
@@ -145,8 +151,8 @@ def test_terms_of_a_glossary_pass_through_both(serve, models):
 
 def test_an_answer_is_as_sure_as_both_are_and_has_the_warnings_of_both(serve, models):
     models.behave = {
-        "en": lambda _: {"quality": 0.8, "score": -1.0, "warnings": ["a", "b"]},
-        "fr": lambda _: {"quality": 0.5, "score": -0.5, "warnings": ["b", "c"]},
+        "en": {"quality": 0.8, "score": -1.0, "warnings": ["a", "b"]},
+        "fr": {"quality": 0.5, "score": -0.5, "warnings": ["b", "c"]},
     }
     answer = ask(serve(), "Hallo.", quality=True, alternatives=1).json
     assert answer["quality"] == 0.4
@@ -212,7 +218,7 @@ def test_a_sentence_that_the_second_model_cannot_take_is_divided(serve, models):
 
 
 def test_an_empty_first_answer_needs_no_second(serve, models):
-    models.behave["en"] = lambda _: {"translated": ""}
+    models.behave["en"] = {"translated": ""}
     assert ask(serve(), "Hallo").json["translated"] == ""
     assert [model for model, *_ in models.rows] == ["en"]
 
@@ -268,36 +274,22 @@ def test_the_languages_have_the_ways_from_each(serve):
 
 
 REPLACED = {"fr": {"model": "en-fr", "fallback": "many", "fallback_quality": 0.5}}
-
-
-def fail(_: str) -> dict[str, Any]:
-    raise NotReady("No worker.")
-
-
-def be_unsure(_: str) -> dict[str, Any]:
-    return {"quality": 0.4}
-
-
-def be_late(_: str) -> dict[str, Any]:
-    raise DeadlineExceeded("the model answered")
-
-
-def refuse_row(_: str) -> dict[str, Any]:
-    raise RowProblem(write_problem("text-too-long", 422, "too long"))
-
+DOWN, LATE = NotReady("No worker."), DeadlineExceeded("the model answered")
+WRONG = RowProblem(write_problem("text-too-long", 422, "too long"))
+UNSURE: dict[str, Any] = {"quality": 0.4}
 
 #: The behaviour of the target's own model and of its fallback, the models that are asked,
 #: the one whose answer counts, and the status.
-FALLBACKS: dict[str, tuple[Any, Any, list[str], str, int]] = {
-    "sure": (None, None, ["fr"], "fr", 200),
-    "down": (fail, None, ["fr", "en"], "en", 200),
-    "unsure": (be_unsure, None, ["fr", "en"], "en", 200),
-    "both unsure": (be_unsure, lambda _: {"quality": 0.3}, ["fr", "en"], "fr", 200),
-    "unsure, and the other is down": (be_unsure, fail, ["fr", "en"], "fr", 200),
-    "both down": (fail, fail, ["fr", "en"], "", 503),
-    "late": (be_late, None, ["fr"], "", 504),
-    "the text is wrong": (refuse_row, None, ["fr"], "", 422),
-    "down, and the text is wrong": (fail, refuse_row, ["fr", "en"], "", 422),
+FALLBACKS: dict[str, tuple[Behaviour, Behaviour, list[str], str, int]] = {
+    "sure": ({}, {}, ["fr"], "fr", 200),
+    "down": (DOWN, {}, ["fr", "en"], "en", 200),
+    "unsure": (UNSURE, {}, ["fr", "en"], "en", 200),
+    "both unsure": (UNSURE, {"quality": 0.3}, ["fr", "en"], "fr", 200),
+    "unsure, and the other is down": (UNSURE, DOWN, ["fr", "en"], "fr", 200),
+    "both down": (DOWN, DOWN, ["fr", "en"], "", 503),
+    "late": (LATE, {}, ["fr"], "", 504),
+    "the text is wrong": (WRONG, {}, ["fr"], "", 422),
+    "down, and the text is wrong": (DOWN, WRONG, ["fr", "en"], "", 422),
 }
 
 
@@ -318,14 +310,14 @@ def test_a_fallback_answers_once_where_the_model_does_not(
 
 
 def test_a_fallback_is_not_asked_for_its_quality_unless_the_map_says_so(serve, models):
-    models.behave["fr"] = lambda _: {"quality": 0.0}
+    models.behave["fr"] = {"quality": 0.0}
     client = serve({"fr": {"model": "en-fr", "fallback": "many"}})
     assert ask(client, "Hello.", src_lang="en").json["translated"] == "fr:Hello."
     assert [model for model, *_ in models.rows] == ["fr"]
 
 
 def test_a_fallback_takes_only_what_it_reads(serve, models):
-    models.behave = {"ja": fail}
+    models.behave = {"ja": DOWN}
     own = {"ja": {"model": "ko-ja", "fallback": "many", "fallback_quality": 1.0}}
     response = ask(serve(own), "안녕하세요.", src_lang="ko", tgt_lang="ja")
     assert response.status_code == 503
@@ -340,14 +332,14 @@ def test_either_half_of_a_path_may_fall_back(serve, models):
         "en": {"model": "other", "fallback": "many"},
         "fr": {"model": "en-fr", "fallback": "many"},
     }
-    models.behave = {"fr": fail, "en": fail}
+    models.behave = {"fr": DOWN, "en": DOWN}
     answer = ask(serve(targets), "Hallo.").json
     assert answer["translated"] == "es:es:Hallo."
     assert [model for model, *_ in models.rows] == ["en", "es", "fr", "es"]
 
 
 def test_answers_of_both_are_kept(serve, models):
-    models.behave["fr"] = be_unsure
+    models.behave["fr"] = UNSURE
     client = serve(REPLACED)
     for _ in range(2):
         assert ask(client, "Hello.", src_lang="en").json["translated"] == "en:Hello."
