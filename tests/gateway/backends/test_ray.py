@@ -29,7 +29,6 @@ from tests.scripted_server import LIMIT_S
 
 ITEM = {"src_lang": "en", "src_text": "Hello", "tgt_lang": "ko"}
 TRANSLATED = {"translated": "ko:Hello"}
-NOW = 1000.0
 
 
 @pytest.fixture
@@ -253,30 +252,19 @@ def test_the_capacity_is_that_of_replicas_that_are_sure_or_have_answered_lately(
     assert growing.capacity(ko).workers == 2
 
 
-@pytest.fixture
-def addresses(tmp_path: Path) -> Addresses:
-    urls = [f"http://{name}:7810" for name in "abc"]
-    return Addresses(urls, GatewayKey(tmp_path / "none"))
-
-
 def name(address: Address) -> str:
     return address.channel.url[7]
 
 
-def rest(addresses: Addresses, wanted: str) -> None:
-    """Open the circuit breaker of the address with this name."""
-    for address in addresses.list_well_first():
-        if name(address) == wanted:
-            address.breaker.open()
-
-
-def test_an_address_that_has_rested_is_tried_by_one_row(addresses, monkeypatch):
-    now_s = NOW
+def test_an_address_that_has_rested_is_tried_by_one_row(key_file, monkeypatch):
+    urls = [f"http://{name}:7810" for name in "abc"]
+    addresses, now_s = Addresses(urls, GatewayKey(key_file)), 1000.0
     monkeypatch.setattr("time.monotonic", lambda: now_s)
     first = Counter(name(addresses.arrange()[0]) for _ in range(300))
     assert min(first.values()) > 50
-    rest(addresses, "a")
-    rest(addresses, "b")
+    for address in addresses.list_well_first():
+        if name(address) in "ab":
+            address.breaker.open()
     assert name(addresses.arrange()[0]) == "c"
     now_s += 60
     for _ in range(50):  # no row is sent
@@ -284,12 +272,6 @@ def test_an_address_that_has_rested_is_tried_by_one_row(addresses, monkeypatch):
     tries = ["".join(map(name, addresses.arrange())) for _ in range(4)]
     assert sorted(tries[:2]) == ["acb", "bca"]
     assert {each[0] for each in tries[2:]} == {"c"}
-
-
-def find_state(backend: RayBackend) -> ModelState:
-    state = backend.states(["ko"])["ko"]
-    assert state
-    return state
 
 
 @pytest.mark.parametrize(
@@ -307,9 +289,11 @@ def test_a_model_is_ready_or_says_why_not(backend, ingress, monkeypatch, state, 
     monkeypatch.setattr("gateway.backends.backend._STATES_S", 0.0)
     monkeypatch.setattr(ray, "_LOOK_S", 0.2)
     ingress[0].state = state
-    assert find_state(backend) == ModelState(True, batch_size=8, queued_rows=3)
+    ready = ModelState(True, batch_size=8, queued_rows=3)
+    assert backend.states(["ko"]) == {"ko": ready}
     ingress[1].state = state
-    found = find_state(backend)
+    found = backend.states(["ko"])["ko"]
+    assert found
     assert (found.is_ready, found.batch_size, found.queued_rows) == (False, 64, 0)
     assert re.fullmatch(reason, found.reason)
 
