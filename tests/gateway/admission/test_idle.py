@@ -2,13 +2,12 @@
 
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 import catalog
 from gateway.admission import idle
-from gateway.admission.control import Admission
 from tests.gateway.conftest import make_model
 
 
@@ -27,18 +26,17 @@ def test_what_was_unused_for_its_limit_is_unloaded(monkeypatch: pytest.MonkeyPat
         if now > 110:
             raise Ended
 
-    def is_unused_since(name: str, then: float) -> bool:
-        return used_at[name] <= then
-
     def unload(model: catalog.Model, is_unused: Callable[[], bool]) -> None:
         assert is_unused()
         unloaded.append((model.name, now))
 
     clock = SimpleNamespace(monotonic=lambda: now, sleep=sleep)
     monkeypatch.setattr(idle, "time", clock)
-    admission: Any = SimpleNamespace(is_unused_since=is_unused_since)
+    admission: Any = SimpleNamespace(
+        is_unused_since=lambda name, then: used_at[name] <= then
+    )
     limits = {make_model("ko"): 2, make_model("fr"): 4}
     with pytest.raises(Ended):
-        idle.unload_unused(cast(Admission, admission), limits, unload)
+        idle.unload_unused(admission, limits, unload)
     first = dict(reversed(unloaded))
     assert first == {"ko": 102.5, "fr": 107.0}

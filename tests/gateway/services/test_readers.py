@@ -36,9 +36,8 @@ ENDLESS = "a\n" * 200_000
 PATIENT = 60.0
 
 
-def make_job(*texts: str, max_rows: int = 10_000, is_html: bool = False) -> ReadingJob:
-    tags = HTML_TAGS if is_html else None
-    return ReadingJob(tuple((text, "en") for text in texts), tags, True, max_rows)
+def make_job(*texts: str, max_rows: int = 10_000) -> ReadingJob:
+    return ReadingJob(tuple((text, "en") for text in texts), None, True, max_rows)
 
 
 def wait(
