@@ -63,10 +63,12 @@ class StatelessBackend:
         return Capacity(model.workers)
 
 
-def make_model(name: str = "ko", **settings: Any) -> catalog.Model:
+def make_model(
+    name: str = "ko", devices: Sequence[str] = ("cpu",), **settings: Any
+) -> catalog.Model:
     """Make the model of a language, with these settings of the map's section."""
     section = catalog.TranslationSection(**settings)
-    return catalog.Model(name, TRANSLATION, (name,), ("cpu",), section)
+    return catalog.Model(name, TRANSLATION, (name,), tuple(devices), section)
 
 
 def make_call(

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -19,13 +20,13 @@ import gevent
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from catalog import Model, TranslationSection, checkpoint
-from contract.tasks import TRANSLATION
+from catalog import Model, checkpoint
 from gateway.backends.backend import ModelState, write_row
 from gateway.backends.embedded import EmbeddedBackend
 from gateway.errors import DeadlineExceeded, NotReady, Overloaded, RowProblem
 from handlers import base
 from handlers.base import ModelConfig, Outcome, Result, TaskError, TaskHandler
+from tests.gateway.conftest import make_model
 from tests.gateway.test_metrics import read
 from tests.programs import run
 
@@ -42,71 +43,62 @@ def no_thread_is_left() -> Iterator[None]:
     assert set(threading.enumerate()) <= before
 
 
-class Slow(TaskHandler[str]):
-    """A task that runs once a test lets it, and answers with its input and its GPU."""
-
-    loaded: list[ModelConfig]
-    batches: list[list[str]]
-    may_load: threading.Event
-    may_run: threading.Event
-    begun: threading.Semaphore
-    is_broken, starts = False, 0
-
-    def load_model(self, config: ModelConfig) -> None:
-        type(self).starts += 1
-        assert self.may_load.wait(LIMIT_S)
-        if self.is_broken or "broken" in config.directory.name:
-            raise RuntimeError("no such weights")
-        self.index = config.gpu or 0
-        self.loaded.append(config)
-
-    def preprocess(self, row: base.Row) -> str:
-        text = str(row.read_json())
-        if text == "bad":
-            raise TaskError(HTTPStatus.UNPROCESSABLE_ENTITY, "bad", "No.", limit=3)
-        return text + "".join(row.parameters.values())
-
-    def infer(self, items: Sequence[str], deadline: float) -> Outcome:
-        self.batches.append(list(items))
-        self.begun.release()
-        assert self.may_run.wait(LIMIT_S)
-        said: list[Result] = [{"said": item, "index": self.index} for item in items]
-        return Outcome(said, {"BabelgateFrames": len(items), "BabelgateUndeclared": 1})
-
-
 @pytest.fixture
-def slow(monkeypatch: pytest.MonkeyPatch) -> type[Slow]:
-    """The handler of all tasks; it loads and runs unless a test clears its events."""
+def slow(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The handler of all tasks, which answers with its input and its GPU. It loads and runs
+    unless a test clears its events."""
 
-    class Made(Slow):
-        loaded = []
-        batches = []
+    class Slow(TaskHandler[str]):
+        loaded: list[ModelConfig] = []
+        batches: list[list[str]] = []
         may_load, may_run = threading.Event(), threading.Event()
         begun = threading.Semaphore(0)
+        is_broken, starts = False, 0
 
-    Made.may_load.set()
-    Made.may_run.set()
-    monkeypatch.setattr(base, "find_class", lambda *_: Made)
+        def load_model(self, config: ModelConfig) -> None:
+            type(self).starts += 1
+            assert self.may_load.wait(LIMIT_S)
+            if self.is_broken or "broken" in config.directory.name:
+                raise RuntimeError("no such weights")
+            self.index = config.gpu or 0
+            self.loaded.append(config)
+
+        def preprocess(self, row: base.Row) -> str:
+            text = str(row.read_json())
+            if text == "bad":
+                raise TaskError(HTTPStatus.UNPROCESSABLE_ENTITY, "bad", "No.", limit=3)
+            return text + "".join(row.parameters.values())
+
+        def infer(self, items: Sequence[str], deadline: float) -> Outcome:
+            self.batches.append(list(items))
+            self.begun.release()
+            assert self.may_run.wait(LIMIT_S)
+            said: list[Result] = [{"said": item, "index": self.index} for item in items]
+            return Outcome(
+                said, {"BabelgateFrames": len(items), "BabelgateUndeclared": 1}
+            )
+
+    Slow.may_load.set()
+    Slow.may_run.set()
+    monkeypatch.setattr(base, "find_class", lambda *_: Slow)
     monkeypatch.setattr(
         checkpoint, "prepare", lambda model, cache: cache / model.settings.model
     )
-    return Made
+    return Slow
 
 
-def make_model(name: str = "all", devices: Sequence[str] = ("cpu",), **given) -> Model:
-    settings = TranslationSection(**({"max_batch_delay": 1} | given))
-    return Model(name, TRANSLATION, ("ko",), tuple(devices), settings)
+make = partial(make_model, max_batch_delay=1)
 
 
 @contextmanager
 def serve(
-    slow: type[Slow], *models: Model, registry: CollectorRegistry | None = None
+    slow: Any, *models: Model, registry: CollectorRegistry | None = None
 ) -> Iterator[tuple[EmbeddedBackend, Ask]]:
     registry = registry or CollectorRegistry()
-    backend = EmbeddedBackend(models or [make_model()], registry, Path("/cache"))
+    backend = EmbeddedBackend(models or [make()], registry, Path("/cache"))
 
     def ask(
-        text: str = "a", *, model: str = "all", limit_s: float = LIMIT_S, **parameters
+        text: str = "a", *, model: str = "ko", limit_s: float = LIMIT_S, **parameters
     ) -> dict[str, Any]:
         row = replace(write_row({}), body=json.dumps(text).encode())
         row = replace(row, parameters=parameters)
@@ -122,13 +114,12 @@ def serve(
 
 def wait_until(condition: Callable[[], object]) -> None:
     """Let other greenlets run until a condition is true."""
-    give_up_at = time.monotonic() + LIMIT_S
-    while not condition():
-        assert time.monotonic() < give_up_at
-        gevent.sleep(0.001)
+    with gevent.Timeout(LIMIT_S):
+        while not condition():
+            gevent.sleep(0.001)
 
 
-def look(backend: EmbeddedBackend, model: str = "all") -> ModelState:
+def look(backend: EmbeddedBackend, model: str = "ko") -> ModelState:
     state = backend.states([model])[model]
     assert state
     return state
@@ -144,7 +135,7 @@ def test_a_bad_row_gets_the_handlers_words_and_others_their_answers(slow):
     assert problem.extra == {"limit": 3}
 
 
-def begin(slow: type[Slow], ask: Ask, text: str) -> gevent.Greenlet[..., Any]:
+def begin(slow: Any, ask: Ask, text: str) -> gevent.Greenlet[..., Any]:
     """Start a row that runs until `may_run` is set."""
     slow.may_run.clear()
     running = gevent.spawn(ask, text)
@@ -154,7 +145,7 @@ def begin(slow: type[Slow], ask: Ask, text: str) -> gevent.Greenlet[..., Any]:
 
 def test_a_queue_is_bounded_and_what_is_late_or_given_up_is_not_run(slow):
     registry = CollectorRegistry()
-    model = make_model(batch_size=2, queue_size=6)
+    model = make(batch_size=2, queue_size=6)
     with serve(slow, model, registry=registry) as (backend, ask):
         asking = [begin(slow, ask, "running")]
         asking += [gevent.spawn(ask, text) for text in ("a", "b")]
@@ -165,25 +156,25 @@ def test_a_queue_is_bounded_and_what_is_late_or_given_up_is_not_run(slow):
         for limit_s in (0.01, 0, -5):
             with pytest.raises(DeadlineExceeded):
                 ask("late", limit_s=limit_s)
-        with pytest.raises(Overloaded, match="all is full"):
+        with pytest.raises(Overloaded, match="ko is full"):
             ask("refused")
         slow.may_run.set()
         gevent.joinall(asking, timeout=LIMIT_S, raise_error=True)
     assert slow.batches == [["running"], ["a", "b"]]
     counted = read(generate_latest(registry).decode())
-    assert counted.pop(("BabelgateQueueMs", "all")) >= 10
-    assert counted.pop(("BabelgateComputeMs", "all")) >= 10
+    assert counted.pop(("BabelgateQueueMs", "ko")) >= 10
+    assert counted.pop(("BabelgateComputeMs", "ko")) >= 10
     assert counted == {
-        ("BabelgateBatches", "all"): 2,
-        ("BabelgateRows", "all"): 3,
-        ("BabelgateFrames", "all"): 3,
-        ("BabelgateDroppedRows", "all"): 4,
+        ("BabelgateBatches", "ko"): 2,
+        ("BabelgateRows", "ko"): 3,
+        ("BabelgateFrames", "ko"): 3,
+        ("BabelgateDroppedRows", "ko"): 4,
     }
 
 
 def test_models_whose_turn_to_be_loaded_has_not_come_are_not_loaded_any_more(slow):
     slow.may_load.clear()
-    with serve(slow, make_model("first"), make_model()) as (backend, ask):
+    with serve(slow, make("first"), make()) as (backend, ask):
         asking = gevent.spawn(ask)
         wait_until(lambda: look(backend).queued_rows == 0)
         closing = threading.Thread(target=backend.close, args=(LIMIT_S,))
@@ -196,22 +187,22 @@ def test_models_whose_turn_to_be_loaded_has_not_come_are_not_loaded_any_more(slo
 
 
 def test_a_model_that_cannot_be_loaded_is_not_ready_and_others_are(slow, caplog):
-    broken = make_model("broken", model="broken")
-    with serve(slow, broken, make_model()) as (backend, ask):
+    broken = make("broken", model="broken")
+    with serve(slow, broken, make()) as (backend, ask):
         assert ask("a")["said"] == "a"
         with pytest.raises(NotReady, match="could not be loaded"):
             ask("a", model="broken")
-        ready = [look(backend, name).is_ready for name in ("broken", "all")]
+        ready = [look(backend, name).is_ready for name in ("broken", "ko")]
         assert ready == [False, True]
     assert "the model broken cannot be loaded" in caplog.text
     assert "no such weights" in caplog.text
 
 
 def test_an_unused_model_is_unloaded_and_waiting_rows_load_it_once(slow):
-    with serve(slow, make_model(idle_unload_s=1)) as (backend, ask):
+    with serve(slow, make(idle_unload_s=1)) as (backend, ask):
         ask("first")
         slow.may_load.clear()
-        wait_until(lambda: backend._served["all"].load_left_s)
+        wait_until(lambda: backend._served["ko"].load_left_s)
         assert look(backend).is_ready
         for _ in range(2):  # the first row starts the loading
             with pytest.raises(Overloaded, match="loaded again") as caught:
@@ -228,10 +219,10 @@ def test_an_unused_model_is_unloaded_and_waiting_rows_load_it_once(slow):
 
 
 def test_a_model_that_cannot_be_loaded_again_is_tried_with_the_next_row(slow):
-    with serve(slow, make_model(idle_unload_s=1)) as (backend, ask):
+    with serve(slow, make(idle_unload_s=1)) as (backend, ask):
         ask("first")
         slow.is_broken = True
-        wait_until(lambda: backend._served["all"].load_left_s)
+        wait_until(lambda: backend._served["ko"].load_left_s)
         with pytest.raises(NotReady, match="could not be loaded"):
             ask("lost")
         slow.is_broken = False
@@ -240,7 +231,7 @@ def test_a_model_that_cannot_be_loaded_again_is_tried_with_the_next_row(slow):
 
 def test_every_gpu_of_a_model_gets_its_workers_and_one_queue(slow):
     slow.may_run.clear()
-    model = make_model(devices=("0", "2"), workers=2, batch_size=1)
+    model = make(devices=("0", "2"), workers=2, batch_size=1)
     with serve(slow, model) as (_, ask):
         asking = [gevent.spawn(ask, str(n)) for n in range(4)]
         wait_until(lambda: len(slow.batches) == 4)
