@@ -33,7 +33,7 @@ Send = Callable[..., "Counter[int]"]
 
 @dataclass(frozen=True)
 class Site:
-    """A gateway with two processes that require keys, and its database."""
+    """A gateway that requires keys, and its database."""
 
     folder: Path
     running: Running
@@ -41,29 +41,25 @@ class Site:
     send: Send
 
 
-def write_variables(folder: Path, database: str) -> dict[str, str]:
-    """Return the environment variables of a gateway with two processes that require keys."""
-    return {
-        "WEB_CONCURRENCY": "2",
+@contextmanager
+def open_site(
+    folder: Path, database: str, limits: str | None = None, workers: int = 2
+) -> Iterator[Site]:
+    """Start a gateway with some processes and wait until all of them count."""
+    given = {
+        "WEB_CONCURRENCY": str(workers),
         "BABELGATE_KEYS": "required",
         "BABELGATE_CACHE_BYTES": "0",  # all requests have the same text
         "BABELGATE_DATABASE_URL": database,
         variables.RUN_DIR.name: str(folder / "run"),
+        **({"BABELGATE_LIMITS_URL": limits} if limits else {}),
     }
-
-
-@contextmanager
-def open_site(folder: Path, database: str, limits: str | None = None) -> Iterator[Site]:
-    """Start a gateway and wait until both processes count."""
-    given = write_variables(folder, database)
-    if limits:
-        given["BABELGATE_LIMITS_URL"] = limits
     with (
         serve_before_fake(folder, **given) as running,
         closing(KeyStorage(database)) as storage,
         sender(running) as send,
     ):
-        wait_until(lambda: are_both_there(folder))
+        wait_until(lambda: count_alive(folder) == workers)
         running[2].keeps_bodies = False
         yield Site(folder, running, storage, send)
 
@@ -105,17 +101,17 @@ def used(storage: KeyStorage, name: str) -> int:
     return used
 
 
-def are_both_there(folder: Path) -> bool:
-    """Whether two processes count. The lock keeps a starting process from finding a dead one's
-    file locked by this check, and mistaking its owner for a live process."""
+def count_alive(folder: Path) -> int:
+    """Count the processes that count. The lock keeps a starting process from finding a dead
+    one's file locked by this check, and mistaking its owner for a live process."""
     accounts = folder / "run/access/accounts"
     if not accounts.exists():
-        return False
+        return 0
     with closing(Lock(accounts / "lock")) as lock, lock.hold():
         locks = [lock_file(path) for path in accounts.glob("*.reserved")]
         for dead in filter(None, locks):
             os.close(dead)
-        return locks.count(None) == 2
+        return locks.count(None)
 
 
 def test_quotas_are_exact_and_saved(site: Site):
@@ -147,7 +143,7 @@ def test_what_a_killed_process_has_counted_stays_and_the_rest_is_free_again(site
         torchserve.together.wait(LIMIT_S)
         answered = sending.result()
     assert set(answered) <= {0, 200}
-    wait_until(lambda: are_both_there(site.folder))
+    wait_until(lambda: count_alive(site.folder) == 2)
     more = site.send(token, 90)
     assert answered[200] + more[200] == 100
     wait_until(lambda: used(site.storage, "killed") == 100 * len(TEXT))

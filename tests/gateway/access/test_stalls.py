@@ -22,14 +22,7 @@ from gateway.access.keys import Grant, make_token
 from gateway.access.storage import KeyStorage
 from tests.e2e.real_stack import wait_until
 from tests.gateway.access.servers import PostgreSQL, Proxy, make_postgresql, run_redis
-from tests.gateway.access.test_exactness import (
-    TEXT,
-    Send,
-    sender,
-    used,
-    write_variables,
-)
-from tests.gateway.test_gunicorn import serve_before_fake
+from tests.gateway.access.test_exactness import TEXT, Send, open_site, used
 
 pytestmark = pytest.mark.faults
 
@@ -64,11 +57,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         proxy = Proxy(server.port)
         life.enter_context(proxy.run())
         url = server.url.replace(str(server.port), str(proxy.port))
-        given = write_variables(folder, f"{url}/postgres") | {"WEB_CONCURRENCY": "1"}
-        running = life.enter_context(serve_before_fake(folder, **given))
+        opened = life.enter_context(open_site(folder, f"{url}/postgres", workers=1))
         storage = life.enter_context(closing(KeyStorage(f"{server.url}/postgres")))
-        send = life.enter_context(sender(running))
-        yield Site(server, process, proxy, storage, send)
+        yield Site(server, process, proxy, storage, opened.send)
 
 
 @contextmanager
@@ -138,16 +129,11 @@ def test_a_redis_that_does_not_answer_stops_nobody(tmp_path: Path, stall: str):
         url, server = life.enter_context(run_redis(tmp_path))
         proxy = Proxy(urlsplit(url).port or 0)
         life.enter_context(proxy.run())
-        database = f"sqlite:///{tmp_path}/keys.db"
-        given = write_variables(tmp_path, database) | {
-            "WEB_CONCURRENCY": "1",
-            "BABELGATE_LIMITS_URL": f"redis://127.0.0.1:{proxy.port}",
-        }
-        storage = life.enter_context(closing(KeyStorage(database)))
+        database, limits = f"sqlite:///{tmp_path}/db", f"redis://127.0.0.1:{proxy.port}"
+        site = life.enter_context(open_site(tmp_path, database, limits, workers=1))
+        send = site.send
         # Redis keeps the count of a request for one second, until its token returns.
-        token = storage.add("cat", Grant(requests_per_minute=60, burst=1000))
-        running = life.enter_context(serve_before_fake(tmp_path, **given))
-        send = life.enter_context(sender(running))
+        token = site.storage.add("cat", Grant(requests_per_minute=60, burst=1000))
         client = life.enter_context(closing(redis.Redis.from_url(url)))
         assert send(token, REQUESTS) == {200: REQUESTS}
         wait_until(lambda: send(token, 1) == {200: 1} and client.dbsize(), limit_s=60)
