@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import gevent
@@ -103,20 +104,17 @@ def test_another_search_is_another_answer(cache, other):
     assert not knows(cache, **other)
 
 
-def test_new_workers_with_the_same_weights_have_the_same_answers(cache, workers):
+@pytest.mark.parametrize(
+    ("digest", "knows_it"), [("weights", True), ("others", False)], ids=["same", "new"]
+)
+def test_new_workers_have_the_answers_of_their_weights(
+    cache, workers, digest, knows_it
+):
     learn(cache)
     workers.life = "second"
     assert not knows(cache)
-    open_rows(cache).ask(("en", "Bye"), answer)
-    assert knows(cache)
-
-
-def test_new_weights_never_have_old_answers(cache, workers):
-    learn(cache)
-    workers.life = "second"
-    assert not knows(cache)
-    open_rows(cache).ask(("en", "Bye"), lambda: answer(digest="others"))
-    assert not knows(cache)
+    open_rows(cache).ask(("en", "Bye"), lambda: answer(digest=digest))
+    assert knows(cache) is knows_it
     assert open_rows(cache).find([("en", "Bye")])
 
 
@@ -285,16 +283,11 @@ class Claims:
         self.taken -= 1
 
 
-def test_a_row_of_another_process_is_waited_for(cache):
+@pytest.mark.parametrize("whose", ["theirs", "ours"], ids=["answered", "given up"])
+def test_a_row_of_another_process_is_waited_for(cache, whose):
     open_rows(cache).ask(("en", "Bye"), answer)  # the digest is known
     key = open_rows(cache)._make_key("weights", ROW)
-    cache.claims = claims = Claims(3, lambda: cache.keep(key, answer("theirs")))
-    assert open_rows(cache).ask(ROW, answer)["translated"] == "theirs"
-    assert claims.taken == 0
-
-
-def test_a_row_that_another_process_gives_up_is_asked(cache):
-    open_rows(cache).ask(("en", "Bye"), answer)
-    cache.claims = claims = Claims(3, lambda: None)
-    assert open_rows(cache).ask(ROW, lambda: answer("ours"))["translated"] == "ours"
+    leaves = partial(cache.keep, key, answer(whose)) if whose == "theirs" else int
+    cache.claims = claims = Claims(3, leaves)
+    assert open_rows(cache).ask(ROW, lambda: answer("ours"))["translated"] == whose
     assert (claims.looks, claims.taken) == (0, 0)
