@@ -3,6 +3,7 @@
 import socket
 from collections import Counter
 from collections.abc import Sequence
+from unittest.mock import Mock
 
 import gevent
 import pytest
@@ -200,10 +201,7 @@ def test_every_api_identifies_in_turns_and_says_when_to_come_again(
     client, monkeypatch, path, body
 ):
     assert client.post(path, json=body).status_code == 200
-
-    def refuse(*_: object) -> None:
-        raise Overloaded("", retry_after_s=7)
-
+    refuse = Mock(side_effect=Overloaded("", retry_after_s=7))
     monkeypatch.setattr(LoopQueue, "_check_turns", refuse)
     answer = client.post(path, json=body)
     assert (answer.status_code, answer.headers["Retry-After"]) == (429, "7")

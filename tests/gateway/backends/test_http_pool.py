@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -55,10 +56,7 @@ ERRORS = {
 def test_the_system_says_why_it_ended(
     channel, monkeypatch, when, probe, error, expected
 ):
-    def fail(*_: object) -> None:
-        raise error
-
-    monkeypatch.setattr(socket.socket, when, fail)
+    monkeypatch.setattr(socket.socket, when, Mock(side_effect=error))
     with pytest.raises(expected):
         call(channel, limit_s=0.05, probe=probe)
 
