@@ -29,7 +29,7 @@ from tests.gateway.conftest import make_call, make_model
 CLIENT = ClientQueue("a")
 
 
-def make(folder: Path | None = None, **settings: int) -> ModelDispatcher:
+def make(folder: Path | None = None, **settings: Any) -> ModelDispatcher:
     model, counters = make_model("ko", **settings), SharedCounters(folder).open("ko")
     return ModelDispatcher(model, counters, lambda: Capacity(model.workers))
 
