@@ -1,6 +1,7 @@
 """Documents and glossaries belong to keys; the documents worker acts on the key's behalf."""
 
 from typing import Any
+from unittest.mock import create_autospec
 
 import pytest
 from flask.testing import FlaskClient
@@ -95,18 +96,13 @@ def test_nobody_else_asks_for_others(client, keys, secret):
 
 
 def test_what_documents_ask_for_is_bulk(client, keys, monkeypatch):
-    seen = []
-    translate = TranslationService.translate
-
-    def note(self, wanted, call, tell):
-        seen.append(call.is_bulk)
-        return translate(self, wanted, call, tell)
-
-    monkeypatch.setattr(TranslationService, "translate", note)
+    known = TranslationService.translate
+    translate = create_autospec(known, side_effect=known)
+    monkeypatch.setattr(TranslationService, "translate", translate)
     token = add(keys)
     ask_as_worker(client, token)
     client.post("/translate", json=TEXT, headers=bear(token))
-    assert seen == [True, False]
+    assert [call.args[2].is_bulk for call in translate.mock_calls] == [True, False]
 
 
 def test_nobody_sees_the_glossaries_of_another_key(client, keys):

@@ -2,8 +2,7 @@
 
 import socket
 from collections import Counter
-from collections.abc import Sequence
-from unittest.mock import Mock
+from unittest.mock import Mock, create_autospec
 
 import gevent
 import pytest
@@ -12,7 +11,7 @@ from gevent.socket import wait_read
 from gateway.admission.queue import ClientQueue, FairQueue, LoopQueue
 from gateway.errors import ClientGone, DeadlineExceeded, Overloaded
 from tests.gateway.conftest import make_call, make_gone
-from text.langid import Guess, Identifier
+from text.langid import Identifier
 
 #: A text that fills one slice of work.
 LONG = "a" * 2000
@@ -208,17 +207,11 @@ def test_every_api_identifies_in_turns_and_says_when_to_come_again(
 
 
 def test_the_language_of_a_text_is_looked_for_once(client, monkeypatch):
-    ranked: list[str] = []
-    rank = Identifier.rank
-
-    def count(self: Identifier, text: str, languages: Sequence[str]) -> list[Guess]:
-        ranked.append(text)
-        return rank(self, text, languages)
-
-    monkeypatch.setattr(Identifier, "rank", count)
+    rank = create_autospec(Identifier.rank, side_effect=Identifier.rank)
+    monkeypatch.setattr(Identifier, "rank", rank)
     texts = ["Taxi", "12", "Where is the station?"]
     asked = {"text": texts, "target_lang": "KO"}
     assert client.post("/v2/translate", json=asked).status_code == 200
     asked = {"q": texts, "source": "auto", "target": "ko"}
     assert client.post("/translate", json=asked).status_code == 200
-    assert ranked == texts * 2
+    assert [call.args[1] for call in rank.mock_calls] == texts * 2

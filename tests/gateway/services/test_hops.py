@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import Any
+from unittest.mock import create_autospec
 
 import pytest
 from flask.testing import FlaskClient
@@ -185,22 +186,16 @@ def test_each_half_is_kept_by_its_own_model(serve, models):
 
 
 def test_rows_are_admitted_to_both_models(serve, models, monkeypatch):
-    admitted: list[tuple[str, list[float]]] = []
-    admit = Admission.admit
-
-    def note(self: Admission, model: str, caller: Any, costs: Any, **given: Any) -> Any:
-        admitted.append((model, list(costs)))
-        return admit(self, model, caller, costs, **given)
-
-    monkeypatch.setattr(Admission, "admit", note)
+    admit = create_autospec(Admission.admit, side_effect=Admission.admit)
+    monkeypatch.setattr(Admission, "admit", admit)
     client = serve()
     ask(client, ["Hallo.", "Wie geht es?"])
-    (_, first), (_, last) = admitted
-    assert [model for model, _ in admitted] == ["en", "fr"]
-    assert first == last
-    admitted.clear()
+    first, last = (call.args for call in admit.mock_calls)
+    assert (first[1], last[1], first[3]) == ("en", "fr", last[3])
+    admit.reset_mock()
     ask(client, ["Hallo.", "Danke."])
-    assert [(model, len(costs)) for model, costs in admitted] == [("en", 1), ("fr", 1)]
+    admitted = [(call.args[1], len(call.args[3])) for call in admit.mock_calls]
+    assert admitted == [("en", 1), ("fr", 1)]
 
 
 def test_a_sentence_that_the_second_model_cannot_take_is_divided(serve, models):
