@@ -38,6 +38,8 @@ class Site:
     folder: Path
     running: Running
     storage: KeyStorage
+    #: Sends requests from 64 clients at once, each on a new connection, and counts the
+    #: statuses; 0 means no response.
     send: Send
 
 
@@ -57,10 +59,23 @@ def open_site(
     with (
         serve_before_fake(folder, **given) as running,
         closing(KeyStorage(database)) as storage,
-        sender(running) as send,
+        ThreadPoolExecutor(CLIENTS) as pool,
     ):
         wait_until(lambda: count_alive(folder) == workers)
-        running[2].keeps_bodies = False
+        url, _, fake = running
+        fake.keeps_bodies = False
+
+        def ask(token: str) -> int:
+            try:
+                return requests.post(
+                    url, json=WANTED, headers={"X-API-Key": token}, timeout=LIMIT_S
+                ).status_code
+            except requests.RequestException:
+                return 0
+
+        def send(token: str, times: int) -> Counter[int]:
+            return Counter(pool.map(ask, [token] * times))
+
         yield Site(folder, running, storage, send)
 
 
@@ -75,24 +90,6 @@ def site(request, tmp_path_factory) -> Iterator[Site]:
         limits = request.getfixturevalue("redis_url")
     with open_site(folder, database, limits) as found:
         yield found
-
-
-@contextmanager
-def sender(running: Running) -> Iterator[Send]:
-    """Yield a function that sends requests from 64 clients at once, each on a new connection,
-    and counts the statuses; 0 means no response."""
-    url = running[0]
-
-    def ask(token: str) -> int:
-        try:
-            return requests.post(
-                url, json=WANTED, headers={"X-API-Key": token}, timeout=LIMIT_S
-            ).status_code
-        except requests.RequestException:
-            return 0
-
-    with ThreadPoolExecutor(CLIENTS) as pool:
-        yield lambda token, times: Counter(pool.map(ask, [token] * times))
 
 
 def used(storage: KeyStorage, name: str) -> int:

@@ -135,19 +135,13 @@ def test_a_bad_row_gets_the_handlers_words_and_others_their_answers(slow):
     assert problem.extra == {"limit": 3}
 
 
-def begin(slow: Any, ask: Ask, text: str) -> gevent.Greenlet[..., Any]:
-    """Start a row that runs until `may_run` is set."""
-    slow.may_run.clear()
-    running = gevent.spawn(ask, text)
-    wait_until(lambda: slow.begun.acquire(blocking=False))
-    return running
-
-
 def test_a_queue_is_bounded_and_what_is_late_or_given_up_is_not_run(slow):
     registry = CollectorRegistry()
     model = make(batch_size=2, queue_size=6)
     with serve(slow, model, registry=registry) as (backend, ask):
-        asking = [begin(slow, ask, "running")]
+        slow.may_run.clear()
+        asking = [gevent.spawn(ask, "running")]
+        wait_until(lambda: slow.begun.acquire(blocking=False))
         asking += [gevent.spawn(ask, text) for text in ("a", "b")]
         wait_until(lambda: look(backend).queued_rows == 2)
         gone = gevent.spawn(ask, "gone")

@@ -1,6 +1,8 @@
 """Requests that need no Gunicorn, and those that two parsers could read differently."""
 
 import random
+from io import BytesIO
+from types import SimpleNamespace
 
 import pytest
 from gunicorn.config import Config  # type: ignore[import-untyped]
@@ -90,16 +92,6 @@ def test_a_body_is_awaited_where_it_follows_its_head(data, is_awaited):
     assert is_head(data) is is_awaited
 
 
-class Arrived:
-    """A connection on which these bytes have arrived, and no others will."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = [data]
-
-    def recv(self, size: int) -> bytes:
-        return self._data.pop() if self._data else b""
-
-
 def test_gunicorn_reads_the_same_in_whatever_is_not_left_to_it():
     rng, config, agreed = random.Random(1), Config(), 0
     address = "127.0.0.1", 1
@@ -111,7 +103,7 @@ def test_gunicorn_reads_the_same_in_whatever_is_not_left_to_it():
         message = read_message(bytes(data))
         if message is None:
             continue
-        connection = Arrived(bytes(data))
+        connection = SimpleNamespace(recv=BytesIO(data).read)
         parser = get_parser(config, connection, address)
         request = next(parser)
         _, environ = wsgi.create(request, connection, address, address, config)
