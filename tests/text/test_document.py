@@ -9,6 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from contract.languages import LANGUAGES
+from tests.text.cases import list_rows
 from text.document import Document, ReadingJob, collect, divide, scan, take_apart
 from text.options import HTML_TAGS, Splitting, Tags
 from text.placeholders import fill
@@ -77,20 +78,7 @@ def test_any_text_comes_back_byte_for_byte(text, is_protected, splitting):
     assert document.render(map(identity, parts)) == text
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("Hello 😀", ["Hello"]),
-        ("😀 Hello. https://a.b", ["Hello."]),
-        ("Meet {name} at 5 km!", ["Meet {0} at {1}!"]),
-        ("{name}, welcome", ["{0}, welcome"]),
-        ("See https://a.b/c for more. Bye.", ["See {0} for more.", "Bye."]),
-        ("`a. B` is code. Yes.", ["{0} is code.", "Yes."]),
-        ("https://a.b", []),
-        ("{name}", []),
-        ("5 km", []),
-    ],
-)
+@pytest.mark.parametrize(("text", "expected"), list_rows("placeholders in sentences"))
 def test_placeholders_are_hidden_inside_a_sentence_and_left_out_at_its_edge(
     text, expected
 ):
@@ -100,19 +88,7 @@ def test_placeholders_are_hidden_inside_a_sentence_and_left_out_at_its_edge(
     assert identity(document) == text
 
 
-@pytest.mark.parametrize(
-    ("source", "expected"),
-    [
-        ("<p>Hello <b>world</b>, hi.</p>", ["Hello {0}world{1}, hi."]),
-        ("<b>Hello world</b>", ["Hello world"]),
-        ('<a href="x"><i>Go</i></a>!', ["Go"]),
-        ("One. <i>Two.</i> Three.", ["One.", "Two.", "Three."]),
-        ("hard\nwrapped <b>\ntext</b>", ["hard wrapped {0} text{1}"]),
-        ("Use <code>f</code> &amp; go", ["Use {0} & go"]),
-        ("Hi <b>{name}</b> there", ["Hi {0}{1}{2} there"]),
-        ("<b></b><p> </p>", []),
-    ],
-)
+@pytest.mark.parametrize(("source", "expected"), list_rows("tags in sentences"))
 def test_inline_tags_stay_within_their_sentence(source, expected):
     document = read(source, tags=HTML_TAGS, splitting="sentences")
     assert prepared(document) == expected
@@ -136,25 +112,12 @@ def test_a_text_is_divided_where_it_should_be(splitting, sentences):
 
 
 @pytest.mark.parametrize(
-    ("spacing", "before", "separator", "after", "expected"),
-    [
-        (Spacing.ADD, "Bonjour !", "\u3000", "Où", " "),
-        (Spacing.ADD, "Bonjour.", " ", "Où", " "),
-        (Spacing.ADD, "Bonjour", "", ", toi", ""),
-        (Spacing.ADD, "(", "", "Où", ""),
-        (Spacing.ADD, "Bonjour", "", "» dit-il", ""),
-        (Spacing.ADD, "Bonjour ", "", "Où", ""),
-        (Spacing.ADD, "", "", "Où", ""),
-        (Spacing.DROP, "你好！", "\u00a0", "OK", ""),
-        (Spacing.DROP, "你好……", " ", "再见", ""),
-        (Spacing.DROP, "你好", " ", "再见", " "),
-        (Spacing.DROP, "你好。", " ", "", " "),
-    ],
+    ("spacing", "before", "separator", "after", "expected"), list_rows("separators")
 )
 def test_a_separator_becomes_what_the_target_writes(
     spacing, before, separator, after, expected
 ):
-    assert separate(before, separator, after, spacing) == expected
+    assert separate(before, separator, after, Spacing[spacing]) == expected
 
 
 #: The sentences of a model that copies all others.
@@ -163,34 +126,7 @@ KNOWN |= {"我是<b>安娜。</b>": "I am Anna."}
 KNOWN |= {english: chinese for chinese, english in KNOWN.items()}
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("你好。再见！", "Hello. Bye!"),
-        ("你好。\n\u3000再见！\n", "Hello.\n\u3000Bye!\n"),
-        ("你好。😀再见！", "Hello. 😀 Bye!"),
-        ("你好。https://a.b", "Hello. https://a.b"),
-        ("你好。https://a.b！你好。", "Hello. https://a.b! Hello."),
-        ("・你好。再见！\n・你好。", "・ Hello. Bye!\n・ Hello."),
-        ("你好。{name}", "Hello. {name}"),
-        ("<p>你好。<b>再见！</b></p>", "<p>Hello. <b>Bye!</b></p>"),
-        ("<b>你好。</b>再见！", "<b>Hello.</b> Bye!"),
-        ("<b>你好。</b><i>再见！</i>", "<b>Hello.</b> <i>Bye!</i>"),
-        ("<b>我叫</b>。<i>再见！</i>", "<b>I am</b>. <i>Bye!</i>"),
-        ("<p>你好。</p><p>再见！</p>", "<p>Hello.</p><p>Bye!</p>"),
-        ("你好。<br>再见！", "Hello.<br>Bye!"),
-        ("你好。<img src=a>再见！", "Hello. <img src=a>Bye!"),
-        ("Hello. Bye!", "你好。再见！"),
-        ("Hello.\n  Bye!\n", "你好。\n  再见！\n"),
-        ("1. Hello. Bye!\n2. Hello.", "1. 你好。再见！\n2. 你好。"),
-        ("Hello. 😀 Bye!", "你好。😀 再见！"),
-        ("Hello. {x}! Bye!", "你好。 {x}！ 再见！"),
-        ("Windows. Bye!", "Windows. 再见！"),
-        ("I am <b>Anna.</b> Bye!", "我是<b>安娜。</b>再见！"),
-        ("{a}.{b}! <b>3</b>.<i>5</i>", "{a}.{b}！ <b>3</b>.<i>5</i>"),
-        ("Hello. https://a.b Bye!", "你好。https://a.b 再见！"),
-    ],
-)
+@pytest.mark.parametrize(("text", "expected"), list_rows("sentences apart"))
 def test_sentences_are_apart_as_the_target_writes(text, expected):
     """Spaces are outside tags, and no space follows a full-width mark."""
     tags = HTML_TAGS if "<" in text else None

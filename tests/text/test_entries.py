@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.text.cases import list_rows
 from text.entries import read_csv, read_pairs, read_stored, read_tsv, write_tsv
 from text.errors import EntriesError
 
@@ -46,21 +47,9 @@ ONE = "the index 1 (starting at position 4)"
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ("", "There are no entries"),
-        ("a\tb\na", f"Key with {ONE} misses tab separator"),
-        ("a\tb\na\tb\tc", f"Key with {ONE} has more than one tab separator"),
-        ("a\tb\n \tb", f"Key with {ONE} is empty"),
-        ("a\tb\nc\x00\td", f"Key with {ONE} has a control character"),
-        ("a\tb\nc\td\u2028e", f"Value for the key with {ONE} has a control character"),
-        ("é\tb\ne\u0301\tc", "duplicates key with the index 0"),
+        *list_rows("faults of TSV"),
         ("a\tb\n\ud800\tc", f"Key with {ONE} has half of a surrogate pair"),
         ("a\tb\n" + 513 * "ü" + "\tc", f"Key with {ONE} is longer than 1024 bytes"),
-        (
-            "a\tb\na \tc",
-            f"Key with {ONE} duplicates key with the index 0 (starting at position 0)",
-        ),
-        ("a\tb\n\nc\td\r\na\te", "“a” in lines 1 and 4"),
-        ("a\tb\r\nc", "the index 1 (starting at position 5) misses"),
     ],
 )
 def test_what_is_wrong_with_tsv_is_said_with_its_place(text, fault):
@@ -69,15 +58,7 @@ def test_what_is_wrong_with_tsv_is_said_with_its_place(text, fault):
     assert fault in str(refused.value)
 
 
-@pytest.mark.parametrize(
-    ("text", "fault"),
-    [
-        ("a,b\nc", f"Key with {ONE} has 1 columns, expected 2, or 4 with languages"),
-        ('a,b\n"c,d', f"Key with {ONE} is not CSV: unexpected end of data"),
-        ('"a\nb",c\n', "Key with the index 0 (starting at position 0) has a control"),
-        ("a,b,en,fr", "There are no entries"),
-    ],
-)
+@pytest.mark.parametrize(("text", "fault"), list_rows("faults of CSV"))
 def test_what_is_wrong_with_csv_is_said_with_its_place(text, fault):
     with pytest.raises(EntriesError) as refused:
         read_csv(text, "en", "de")

@@ -6,6 +6,7 @@ import pytest
 import yaml
 
 from models.phrasebook_recipe.words import SLOT, WORD, fold, list_texts
+from tests.text.cases import list_rows
 from text.langid import LIBRARIES, MIN_CONFIDENCE, UNDETERMINED, Identifier
 
 LANGUAGES = "ko en zh es fr ru id ja vi de it hi ar pt".split()
@@ -20,24 +21,7 @@ def identifier(request: pytest.FixtureRequest) -> Identifier:
     return Identifier(LANGUAGES, library=request.param)
 
 
-@pytest.mark.parametrize(
-    ("language", "text"),
-    [
-        ("ko", "안녕하세요, 어떻게 지내세요?"),
-        ("ru", "Где находится ближайшая аптека?"),
-        ("de", "Ich möchte ein Zimmer für zwei Nächte."),
-        ("ar", "أين أقرب محطة قطار؟"),
-        ("de", "Hallo!"),
-        ("ja", "東京タワー"),
-        ("zh", "请发邮件至support@example.com联系我们，谢谢。"),
-        ("ja", "キー"),
-        ("de", "DANKE"),
-        ("it", "Buongiorno"),
-        ("ja", "こんにちは"),
-        ("ar", "شكرا"),
-        ("fr", "¡Merci beaucoup!"),
-    ],
-)
+@pytest.mark.parametrize(("language", "text"), list_rows("languages"))
 def test_a_language_is_identified(identifier, language, text):
     best = identifier.identify(text)
     assert best.language == language
@@ -54,19 +38,11 @@ def test_too_little_evidence_is_no_language(identifier, text):
 
 
 @pytest.mark.parametrize(
-    ("languages", "text", "ranked"),
-    [
-        ("en sat", "ᱥᱟᱱᱛᱟᱲᱤ", [("sat", 1.0)]),
-        ("en ti", "ሰላም", [("ti", 1.0)]),
-        ("en shn rki", "မင်္ဂလာပါ", [("rki", 0.3333), ("shn", 0.3333)]),
-        ("my shn", "မင်္ဂလာပါ။ နေကောင်းလား။", [("my", 1.0)]),
-        ("zh zh-Hant", "我們在哪裡可以找到車站？", [("zh", 1.0)]),
-        ("en ceb", "Asa man ang estasyon sa tren karon?", [("en", 1.0)]),
-    ],
+    ("languages", "text", "ranked"), list_rows("languages by script")
 )
 def test_a_language_without_a_profile_is_known_by_its_script(languages, text, ranked):
     found = Identifier(languages.split()).rank(text)
-    assert [(guess.language, guess.confidence) for guess in found] == ranked
+    assert [[guess.language, guess.confidence] for guess in found] == ranked
 
 
 @pytest.mark.parametrize(
@@ -88,18 +64,7 @@ def test_confidences_are_shares(identifier):
     assert ranked == sorted(ranked, key=lambda guess: -guess.confidence)
 
 
-@pytest.mark.parametrize(
-    ("text", "languages", "expected"),
-    [
-        pytest.param("no", ["es", "de"], "es", id="one knows the word"),
-        pytest.param("no", ["es", "it"], UNDETERMINED, id="two know it"),
-        pytest.param("Taxi", ["ru", "de"], "de", id="one has its script"),
-        pytest.param("Привет", ["ko", "de"], UNDETERMINED, id="none has its script"),
-        pytest.param("12:30", ["de"], "de", id="one, no letters"),
-        pytest.param("12:30", ["de", "ja"], UNDETERMINED, id="two, no letters"),
-        pytest.param("Ich möchte ein Zimmer.", ["en", "de"], "de", id="a sentence"),
-    ],
-)
+@pytest.mark.parametrize(("text", "languages", "expected"), list_rows("closed sets"))
 def test_a_closed_set_leaves_its_languages(identifier, text, languages, expected):
     assert identifier.identify(text, languages).language == expected
     ranked = {guess.language for guess in identifier.rank(text, languages)}

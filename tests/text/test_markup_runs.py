@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contract.markup import scan
+from tests.text.cases import list_rows
 from tests.text.test_document import copy, prepared, read
 from text import markup_runs
 from text.errors import NotWellFormed
@@ -60,18 +61,7 @@ def test_the_reader_refuses_nothing_and_loses_nothing(source):
     parse_markup(source, HTML_TAGS)
 
 
-@pytest.mark.parametrize(
-    ("source", "markup"),
-    [
-        ("<p>x <![a] y</p>", "<p><![a] y</p>"),
-        ("x<![CDATA[a>b]]>y", "<![CDATA[a>b]]>"),
-        ("x<![CDATA[a>y", "<![CDATA[a>"),
-        ("x<!-- a > b", "<!-- a > b"),
-        ("x<!", ""),
-        ("x<p a='>y", "<p a='>"),
-        ("<p>x <3", "<p>"),
-    ],
-)
+@pytest.mark.parametrize(("source", "markup"), list_rows("markup of broken HTML"))
 def test_what_is_no_proper_html_is_read_as_a_browser_reads_it(source, markup):
     runs = parse_markup(source, HTML_TAGS)
     assert "".join(run.text for run in runs if run.is_markup) == markup
@@ -83,36 +73,13 @@ def test_characters_are_unescaped():
     assert put_together("5&nbsp;o'clock") == "5&nbsp;o'clock"
 
 
-@pytest.mark.parametrize(
-    ("source", "texts"),
-    [
-        ("<p>One <b>big</b> thing</p><p>Two</p>", ["One big thing", "Two"]),
-        ("Line<br>break", ["Line", "break"]),
-        ("a &lt; b &amp; c", ["a < b & c"]),
-        ("<script>var a</script><pre>keep\n  this</pre>x", ["x"]),
-        ('<div translate="no">a<div>b</div>c</div>d', ["d"]),
-        ('<div class="x notranslate">a</div>d', ["d"]),
-        ("<ul><li>a<li>b</ul>", ["a", "b"]),
-        ("<div translate=no>never closed", []),
-        ("<!-- comment -->x", ["x"]),
-        ("<!-- a --!>x<!-->y<!--->z<!--!> -->", ["x", "y", "z"]),
-    ],
-)
+@pytest.mark.parametrize(("source", "texts"), list_rows("texts of HTML"))
 def test_text_is_told_from_markup(source, texts):
     found = [run.text for run in parse_markup(source, HTML_TAGS) if not run.is_markup]
     assert [text for text in found if text.strip()] == texts
 
 
-@pytest.mark.parametrize(
-    ("source", "shown", "stripped"),
-    [
-        ("a &amp; <b>b</b>", "a & b", "a &  b "),
-        ("<br>", "\n", " "),
-        ("<!-- a --><img alt=a>", "", "  "),
-        ("1 <2 and 3> 2", "1 <2 and 3> 2", "1 <2 and 3> 2"),
-        ("<style>a > b {}</style>x", "x", "   x"),
-    ],
-)
+@pytest.mark.parametrize(("source", "shown", "stripped"), list_rows("visible HTML"))
 def test_a_reader_sees_the_text_and_line_breaks(source, shown, stripped):
     assert markup_runs.show(source) == shown
     assert markup_runs.strip(source, HTML_TAGS) == stripped
@@ -181,18 +148,7 @@ def test_xml_and_parts_of_it_are_well_formed(source):
     check_xml(source)
 
 
-@pytest.mark.parametrize(
-    ("source", "says"),
-    [
-        ("<a>b</c>", "mismatched tag at line 1, column 7"),
-        ("a\n<b", "at line 2"),
-        ("a < b", "not well-formed (invalid token) at line 1, column 4"),
-        ("a&nbsp;b", "undefined entity at line 1, column 2"),
-        ("</x><x>", "mismatched tag"),
-        ("<?xml version='1.0'?>a", "line 1"),
-        ("<!DOCTYPE a [<!ENTITY b 'c'>]><a>&b;</a>", "it declares the entity 'b'"),
-    ],
-)
+@pytest.mark.parametrize(("source", "says"), list_rows("faults of XML"))
 def test_what_is_not_well_formed_is_said_with_its_place(source, says):
     with pytest.raises(NotWellFormed) as refusal:
         check_xml(source)

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.text.cases import list_rows
 from tests.text.test_document import read
 from text.composition import translate_batch
 from text.document import divide, take_apart
@@ -23,7 +23,6 @@ from text.placeholders import fill
 #: Messages as FormatJS parses them, recorded by `tests/e2e/foreign/messages.mjs`. A test in
 #: `tests/e2e/test_foreign_clients.py` compares them with FormatJS again.
 RECORDED = json.loads(Path(__file__).with_name("messages.json").read_text("utf-8"))
-ARMS = yaml.safe_load(Path(__file__).with_name("arms.yaml").read_text("utf-8"))
 #: Syntax of other libraries that FormatJS refuses.
 ONLY_OURS = """
     {user.name,|{$count,|{{{n}}|in-progress|spellout|ordinal,|choice,|duration}
@@ -155,7 +154,9 @@ def test_reading_and_writing_is_the_identity(source, is_html):
         assert fold(document.render(new), is_html) == fold(source, is_html)
 
 
-@pytest.mark.parametrize(("source", "target", "expected"), ARMS)
+@pytest.mark.parametrize(
+    ("source", "target", "expected"), list_rows("arms of messages")
+)
 def test_arms_are_translated_and_get_the_forms_of_the_language(
     source, target, expected
 ):

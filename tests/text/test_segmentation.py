@@ -4,6 +4,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from tests.text.cases import list_rows
 from text.segmentation import MAX_CHARACTERS, Part, segment, split
 
 LANGUAGES = "ko en zh es fr ru id ja vi de it hi ar pt th".split()
@@ -43,33 +44,13 @@ def test_a_span_that_begins_like_a_list_is_part_of_its_sentence():
 
 
 @pytest.mark.parametrize(
-    ("language", "text", "expected"),
-    [
-        ("en", "Dr. Smith is here. Is he?", ["Dr. Smith is here.", "Is he?"]),
-        ("hi", "डॉ. शर्मा आए। नमस्ते।", ["डॉ. शर्मा आए।", "नमस्ते।"]),
-        ("de", "3. Mai 2030", ["3. Mai 2030"]),
-        ("zh", "你好。再见！", ["你好。", "再见！"]),
-        ("km", "ជំរាបសួរ។ អរគុណ ។ល។", ["ជំរាបសួរ។", "អរគុណ ។ល។"]),
-        ("en", "Use ASP.NET or a .PDF.Yes", ["Use ASP.NET or a .PDF.", "Yes"]),
-        ("en", "In {a}.{b}?{c}. Yes", ["In {a}.{b}?{c}.", "Yes"]),
-    ],
+    ("language", "text", "expected"), list_rows("ends of sentences")
 )
 def test_sentences_end_where_a_reader_would_end_them(language, text, expected):
     assert sentences(text, language) == expected
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("- one\n  * two\n", ["one", "two"]),
-        ("1. First\n2. Second", ["First", "Second"]),
-        ("# Title\n\n> Quoted text", ["Title", "Quoted text"]),
-        ("・はい\n●いいえ\n ※ 次", ["はい", "いいえ", "次"]),
-        ("---\n***\n!!!", []),
-        ("5 > 3\n+1 (555) 123-4567\n$100\n(1)", []),
-        (" \n ", []),
-    ],
-)
+@pytest.mark.parametrize(("text", "expected"), list_rows("lines"))
 def test_bullets_indentation_and_lines_are_no_part_of_a_sentence(text, expected):
     assert sentences(text) == expected
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.text.cases import list_rows
 from text import terms
 from text.document import ReadingJob, collect, find_kept, scan
 from text.placeholders import find_protected
@@ -22,26 +23,7 @@ def find(
 
 
 @pytest.mark.parametrize(
-    ("source", "term", "text", "count"),
-    [
-        pytest.param("en", "server", "A server, servers and a server.", 2, id="Latin"),
-        pytest.param("de", "Straße", "Straße, Straßen, STRASSE", 2, id="sharp s"),
-        pytest.param("el", "λόγος", "Ο λόγος. ΛΌΓΟΣ", 2, id="Greek"),
-        pytest.param("tr", "ışık", "Işık ve IŞIK, isik", 2, id="Turkish"),
-        pytest.param("ar", "خادم", "هذا خادم جديد، خادم؟ والخادم", 2, id="Arabic"),
-        pytest.param("zh", "服务器", "云服务器和服务器坏了", 2, id="Chinese"),
-        pytest.param("ko", "서버", "서버를 서버는 서버, 서버실 웹서버", 3, id="Korean"),
-        pytest.param("fr", "hôtel", "l'hôtel et l’hôtel", 2, id="elision"),
-        pytest.param("en", "e-mail", "e‑mail", 1, id="hyphen"),
-        pytest.param("en", "New York", "New\u00a0York, New\n York", 2, id="spaces"),
-        pytest.param("en", "can", "I can't, a can", 1, id="contraction"),
-        pytest.param("en", "3", "3 of 3.5", 1, id="number"),
-        pytest.param("en", "C++", "C++ and C++.", 2, id="signs"),
-        pytest.param(
-            "de", "Amt", "Amts\u00adgericht, Amt\u00adsitz, A\u00admt", 1, id="soft"
-        ),
-        pytest.param("fa", "می‌شود", "می‌شود", 1, id="joiner"),
-    ],
+    ("source", "term", "text", "count"), list_rows("words of terms")
 )
 def test_a_term_is_found_at_word_borders(source, term, text, count):
     for written in (text, unicodedata.normalize("NFD", text)):
@@ -58,36 +40,14 @@ def test_the_longest_term_wins():
 
 
 @pytest.mark.parametrize(
-    ("term", "translation", "text", "shown"),
-    [
-        pytest.param("invoice", "facture", "invoice", "facture", id="as it is"),
-        pytest.param("invoice", "facture", "Invoice", "Facture", id="capital"),
-        pytest.param("invoice", "facture", "INVOICE", "FACTURE", id="all capitals"),
-        pytest.param("Invoice", "facture", "invoice", "facture", id="none"),
-        pytest.param("Invoice", "facture", "Invoice", "facture", id="of the term"),
-        pytest.param("invoice", "iPhone", "Invoice", "iPhone", id="inner capital"),
-        pytest.param("Acme", "Acme", "ACME", "ACME", id="not translated"),
-    ],
+    ("term", "translation", "text", "shown"), list_rows("capitals of terms")
 )
 def test_the_capitals_are_those_of_the_text(term, translation, text, shown):
     assert find({term: translation}, text, "en", "fr") == [(text, shown)]
 
 
 @pytest.mark.parametrize(
-    ("text", "translated", "languages", "shown"),
-    [
-        pytest.param("The red car", "{0} rojo", "en es", "Coche", id="has come first"),
-        ("The red car", "El {0} rojo", "en es", "coche"),
-        pytest.param("the red car", "{0} rojo", "en es", "coche", id="no sentence"),
-        pytest.param("«A car?", "«¿{0}?", "en es", "Coche", id="after signs"),
-        pytest.param("Car rental", "Renta de {0}", "en es", "coche", id="has left"),
-        pytest.param("A Car Rental", "{0} a", "en es", "Coche", id="raised anywhere"),
-        pytest.param("car。", "{0}.", "zh es", "Coche", id="a sentence of Chinese"),
-        pytest.param("car", "{0}", "zh es", "coche", id="a word of Chinese"),
-        pytest.param("The car", "{0}", "en zh", "coche", id="into Chinese"),
-        pytest.param("The DNT", "{0}", "en es", "DNT", id="not translated"),
-        pytest.param("An app", "{0}", "en es", "eApp", id="inner capital"),
-    ],
+    ("text", "translated", "languages", "shown"), list_rows("first letters of terms")
 )
 def test_the_first_letter_is_that_of_a_sentence(text, translated, languages, shown):
     source, target = languages.split()
@@ -158,17 +118,7 @@ def test_making_terms_lets_others_run():
     assert len(pauses) > 10
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        pytest.param("a", ["1"], id="the earlier dictionary"),
-        pytest.param("a b", ["2"], id="a longer term of a later one"),
-        pytest.param("c a b c", ["2"], id="between others"),
-        pytest.param("US", ["3"], id="the same capitals, in the later one"),
-        pytest.param("us", ["4"], id="no abbreviation"),
-        pytest.param("it", [], id="an abbreviation that is none"),
-    ],
-)
+@pytest.mark.parametrize(("text", "shown"), list_rows("dictionaries in turn"))
 def test_dictionaries_are_looked_at_in_turn(text, shown):
     first = Terms([("a", "1"), ("us", "4"), ("IT", "5")], "en", "de")
     second = Terms([("a", "9"), ("a b", "2"), ("US", "3")], "en", "de")
