@@ -1,9 +1,11 @@
 """The APIs that clients speak, one entry each. nginx's error documents, load shedding, keys,
 CORS, OpenAPI and the tests get all facts about an API from its entry."""
 
+import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from contract.options import BEAM_SIZE
@@ -16,11 +18,8 @@ Document = Mapping[str, Any]
 EVENT_STREAM = "text/event-stream"
 #: The statuses that other APIs' servers send instead of ours.
 _STATUSES = {401: 403, 422: 400}
-#: Problems that pass if the client waits.
-_BUSY = frozenset(
-    {"queue-full", "too-many-connections", "rate-limited", "too-many-documents"}
-)
-_TOO_LONG = frozenset({"body-too-large", "too-many-rows", "header-too-large"})
+#: The words of their servers, by slug.
+_WORDS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 #: The beam size if a client of DeepL requests quality.
 _WIDE_BEAM = 5
 _FOR_QUALITY = ("quality_optimized", "prefer_quality_optimized")
@@ -108,62 +107,16 @@ def _write_words(
     return said | ({"detail": ours} if ours else {})
 
 
-_LIBRETRANSLATE_WORDS = {
-    "invalid-key": "Invalid API key",
-    "unknown-format": "Invalid request: file format not supported",
-    # Werkzeug's wording.
-    _FILE: "The browser (or proxy) sent a request that this server could not "
-    "understand.",
-    **dict.fromkeys(_BUSY, "Slowdown: too many requests"),
-    **dict.fromkeys(_TOO_LONG, "Invalid request: request exceeds text limit"),
-}
-
-_DEEPL_WORDS = {
-    "invalid-key": "Forbidden",
-    "quota-exceeded": "Quota Exceeded",
-    "not-found": "Not found",
-    "no-document": "Not found",
-    "not-done": "Document not ready",
-    "unknown-glossary": "Glossary not found",
-    "unknown-format": "Invalid file data.",
-    _FILE: "Invalid file data.",
-    **dict.fromkeys(_BUSY, "Too many requests"),
-}
-
-#: All other statuses are INVALID_ARGUMENT.
-_GOOGLE_STATUSES = {
-    403: "PERMISSION_DENIED",
-    404: "NOT_FOUND",
-    429: "RESOURCE_EXHAUSTED",
-    499: "CANCELLED",
-    500: "INTERNAL",
-    503: "UNAVAILABLE",
-    504: "DEADLINE_EXCEEDED",
-}
-_GOOGLE_REASONS = {
-    "invalid-key": "forbidden",
-    "key-not-allowed": "forbidden",
-    "keys-unavailable": "backendError",
-    "not-found": "notFound",
-    "quota-exceeded": "dailyLimitExceeded",
-    "internal": "internalError",
-    "not-ready": "backendError",
-    "deadline": "backendError",
-    **dict.fromkeys(_BUSY, "rateLimitExceeded"),
-}
-
-
 def _write_google(document: Document) -> dict[str, Any]:
     status = document["status"]
     said = document["detail"], document.get("explanation")
     message = ": ".join(filter(None, said))
-    reason = document.get("reason") or _GOOGLE_REASONS.get(
-        _read_slug(document), "invalid"
-    )
+    known = _WORDS["google"].get(_read_slug(document), "invalid")
+    reason = document.get("reason") or known
     one = {"message": message, "domain": "global", "reason": reason}
-    error = {"code": status, "message": message, "errors": [one]}
+    name = _WORDS["google-statuses"].get(str(status), "INVALID_ARGUMENT")
     return {
-        "error": error | {"status": _GOOGLE_STATUSES.get(status, "INVALID_ARGUMENT")}
+        "error": {"code": status, "message": message, "errors": [one], "status": name}
     }
 
 
@@ -203,7 +156,7 @@ LIBRETRANSLATE = Dialect(
     + ("/translate_file", "/download_file"),
     translating=(PATHS[TRANSLATION],),
     fields=FieldNames("q", "source", "target"),
-    write=partial(_write_words, "error", _LIBRETRANSLATE_WORDS),
+    write=partial(_write_words, "error", _WORDS["libretranslate"]),
     statuses={"too-many-rows": 400, "unknown-format": 400},
     count_beams=_count_alternatives,
     key_fields=("api_key",),
@@ -215,7 +168,7 @@ DEEPL = Dialect(
     paths=("/v2", "/v3"),
     translating=("/v2/translate",),
     fields=FieldNames("text", "source_lang", "target_lang"),
-    write=partial(_write_words, "message", _DEEPL_WORDS),
+    write=partial(_write_words, "message", _WORDS["deepl"]),
     statuses={"quota-exceeded": 456, "unknown-format": 400, "not-done": 503},
     count_beams=_count_deepl,
     key_fields=("auth_key",),

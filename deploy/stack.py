@@ -38,7 +38,7 @@ _PACKAGES = (
 )
 #: Files that programs read once: a reloaded gateway keeps what its first process has read.
 _DATA = (
-    *("constraints.txt", "deploy/*.conf", "contract/*.tsv"),
+    *("constraints.txt", "deploy/*.conf", "contract/*.tsv", "contract/*.toml"),
     *("text/*.txt", "text/*.yaml", "documents/**/*.yaml", "gateway/*.yaml"),
 )
 #: The names of the certificate and key in nginx/tls.conf.
