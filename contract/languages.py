@@ -1,24 +1,16 @@
 """The languages of the supported model families, by their BCP 47 tags in `languages.tsv`; their
 scripts, and the codes that clients and models use for them."""
 
+import tomllib
 from collections.abc import Container, Iterable, Mapping
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
+_FOLDER = Path(__file__).parent
 #: Values of Unicode's `Script` property, by ISO 15924 code.
-_SCRIPT_NAMES = dict(
-    pair.split("=")
-    for pair in """
-    Arab=Arabic Armn=Armenian Beng=Bengali Cans=Canadian_Aboriginal Cher=Cherokee
-    Cyrl=Cyrillic Deva=Devanagari Ethi=Ethiopic Geor=Georgian Goth=Gothic Grek=Greek
-    Gujr=Gujarati Guru=Gurmukhi Hang=Hangul Hans=Han,Bopomofo Hant=Han,Bopomofo
-    Hebr=Hebrew Jpan=Han,Hiragana,Katakana Khmr=Khmer Knda=Kannada Laoo=Lao Latn=Latin
-    Mlym=Malayalam Mtei=Meetei_Mayek Mymr=Myanmar Olck=Ol_Chiki Orya=Oriya Sinh=Sinhala
-    Syrc=Syriac Taml=Tamil Telu=Telugu Tfng=Tifinagh Thaa=Thaana Thai=Thai Tibt=Tibetan
-    """.split()
-)
+_SCRIPTS = tomllib.loads((_FOLDER / "scripts.toml").read_text("utf-8"))
 _FROM_RIGHT = ("Arabic", "Hebrew", "Syriac", "Thaana")
 
 
@@ -40,11 +32,10 @@ _USUAL_SCRIPTS: dict[str, str] = {}
 
 
 def _read_table() -> Iterable[Language]:
-    table = Path(__file__).with_suffix(".tsv").read_text("utf-8")
+    table = (_FOLDER / "languages.tsv").read_text("utf-8")
     for line in table.splitlines()[1:]:
         tag, name, own_name, codes, others, *_ = *line.split("\t"), ""
-        names = ",".join(map(_SCRIPT_NAMES.__getitem__, codes.split()))
-        scripts = tuple(names.split(","))
+        scripts = tuple(name for code in codes.split() for name in _SCRIPTS[code])
         _USUAL_SCRIPTS[tag] = codes.split()[0].lower()
         keys = (tag, *others.split())
         _TAGS.update((key.lower().replace("_", "-"), tag) for key in keys)
