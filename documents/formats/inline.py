@@ -17,6 +17,7 @@ from documents.formats.format import has_letter
 
 _CONTROLS = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 _ELEMENT = re.compile(r'<g id="(\d+)">|<x id="(\d+)" ?/>|(</g>)|<')
+_TAG = re.compile(r"</?([a-zA-Z][\w-]*+)[^>]*+>")
 #: The maximum number of elements that a message names.
 _MOST_SHOWN = 50
 
@@ -38,6 +39,15 @@ class InlinePiece:
     raw: str
     role: PieceRole = PieceRole.TEXT
     name: str = ""
+
+
+def read_tag(raw: str) -> InlinePiece:
+    """Return the piece of a tag. Any other markup stands alone."""
+    tag = _TAG.fullmatch(raw)
+    if not tag or raw.endswith("/>"):
+        return InlinePiece(raw, PieceRole.ALONE)
+    role = PieceRole.CLOSING if raw.startswith("</") else PieceRole.OPENING
+    return InlinePiece(raw, role, f"<{tag[1].lower()}>")
 
 
 def has_text(pieces: Sequence[InlinePiece]) -> bool:

@@ -127,7 +127,6 @@ _EDGE = re.compile(
 )
 #: An image's text without any markup.
 _PLAIN = re.compile(r"[^\[\]\\*_`<&!\n]*")
-_TAG = re.compile(r"</?([a-zA-Z][\w-]*+)[^>]*+>")
 _PAIRS = {
     f"{name}_{end}": role
     for name in ("em", "strong", "s", "link")
@@ -353,7 +352,7 @@ class _Block:
         raw = self._raw(start, end)
         role = _PAIRS.get(token.type)
         if token.type == "html_inline":
-            return _read_tag(raw)
+            return inline.read_tag(raw)
         if token.type == "code_inline":
             raw += _SIDE  # the marks of two pieces of code must not join
         if role is None or token.markup == "autolink":
@@ -373,14 +372,6 @@ def _set_apart(found: re.Match[str]) -> str:
     is_lost = inner[0] in "PS" and outer[0] not in "PS"
     space = " " if is_lost else ""
     return space + found[0] if found[1] else found[0] + space
-
-
-def _read_tag(raw: str) -> InlinePiece:
-    tag = _TAG.fullmatch(raw)
-    if not tag or raw.endswith("/>"):
-        return InlinePiece(raw, PieceRole.ALONE)
-    role = PieceRole.CLOSING if raw.startswith("</") else PieceRole.OPENING
-    return InlinePiece(raw, role, f"<{tag[1].lower()}>")
 
 
 def _escape(text: str, special: set[str]) -> str:

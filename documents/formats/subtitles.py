@@ -11,7 +11,7 @@ from contract.markup import unescape
 from documents.errors import DamagedDocument
 from documents.formats import inline
 from documents.formats.format import LINE, Edit, make_format, read_whole
-from documents.formats.inline import InlinePiece, PieceRole
+from documents.formats.inline import InlinePiece
 from documents.formats.text import join
 
 #: The maximum number of cues and characters in a sentence that continues in the next cue.
@@ -92,7 +92,7 @@ class _Dialect:
         pieces, place = [], 0
         for tag in _TAG.finditer(raw):
             pieces.append(InlinePiece(self.unescape(raw[place : tag.start()])))
-            pieces.append(_make_piece(tag[0]))
+            pieces.append(inline.read_tag(tag[0]))
             place = tag.end()
         pieces.append(InlinePiece(self.unescape(raw[place:])))
         return [piece for piece in pieces if piece.raw]
@@ -133,15 +133,6 @@ def divide(text: str, lengths: Sequence[int]) -> list[str]:
         length, is_blank = length + width, is_blank and word.isspace()
     lines += [[]] * (len(lengths) - len(lines))
     return ["".join(line).strip() for line in lines]
-
-
-def _make_piece(tag: str) -> InlinePiece:
-    if tag.startswith("{") or tag[1].isdigit():
-        return InlinePiece(tag, PieceRole.ALONE)
-    name = re.split(r"[\s.>]", tag.strip("</"), maxsplit=1)[0].lower()
-    return InlinePiece(
-        tag, PieceRole.CLOSING if tag.startswith("</") else PieceRole.OPENING, name
-    )
 
 
 def _gather(
