@@ -51,14 +51,11 @@ _CONTAINERS = frozenset(
 _LETTERS = {"w:noBreakHyphen": "\u2011", "w:softHyphen": "\u00ad"}
 #: Scripts whose language Word stores in a separate attribute.
 _EAST_ASIAN = frozenset(("Han", "Hangul"))
-#: The elements that the schema requires after these properties.
-_AFTER_LANG = frozenset("w:eastAsianLayout w:specVanish w:oMath w:rPrChange".split())
-_AFTER_RTL = _AFTER_LANG | {"w:cs", "w:em", "w:lang"}
-_AFTER_BIDI = frozenset(
-    """w:adjustRightInd w:snapToGrid w:spacing w:ind w:contextualSpacing w:mirrorIndents
-    w:suppressOverlap w:jc w:textDirection w:textAlignment w:textboxTightWrap w:outlineLvl
-    w:divId w:cnfStyle w:rPr w:sectPr w:pPrChange""".split()
-)
+#: The order of the schema: the last properties of a paragraph, then those of a run.
+_ORDER = """bidi adjustRightInd snapToGrid spacing ind contextualSpacing mirrorIndents
+    suppressOverlap jc textDirection textAlignment textboxTightWrap outlineLvl divId cnfStyle
+    rPr sectPr pPrChange rtl cs em lang eastAsianLayout specVanish oMath
+    rPrChange""".split()
 #: The types of cells that contain a text themselves.
 _TEXTS = ("inlineStr", "str")
 #: The elements with the headings of tables and pivot tables, by the type of their part.
@@ -370,17 +367,17 @@ class _WordRuns(Runs):
     def mark(self, run: Element, language: str) -> None:
         properties = self.open_properties(run)
         is_rtl = is_right_to_left(language)
-        _switch(properties, "rtl", is_rtl, _AFTER_RTL)
+        _switch(properties, "rtl", is_rtl)
         lang = find(properties, "w:lang")
         if lang is None:
-            lang = _insert(properties, "lang", _AFTER_LANG)
+            lang = _insert(properties, "lang")
         kind = "bidi" if is_rtl else "val"
         if not _EAST_ASIAN.isdisjoint(SCRIPTS.get(language, ())):
             kind = "eastAsia"
         lang.set(beside(run, kind), language)
 
     def turn(self, properties: Element, is_rtl: bool) -> None:
-        _switch(properties, "bidi", is_rtl, _AFTER_BIDI)
+        _switch(properties, "bidi", is_rtl)
 
 
 def _is_line(text: Element, style: Style) -> bool:
@@ -390,22 +387,21 @@ def _is_line(text: Element, style: Style) -> bool:
     return is_long and properties is not None and find(properties, "w:u") is not None
 
 
-def _switch(
-    properties: Element, local: str, is_on: bool, successors: frozenset[str]
-) -> None:
+def _switch(properties: Element, local: str, is_on: bool) -> None:
     """Set or remove a property that has no value."""
     found = find(properties, f"w:{local}")
     if found is not None:
         properties.remove(found)
     if is_on:
-        _insert(properties, local, successors)
+        _insert(properties, local)
 
 
-def _insert(properties: Element, local: str, successors: frozenset[str]) -> Element:
+def _insert(properties: Element, local: str) -> Element:
     """Insert a new property in the order of the schema."""
     new = properties.makeelement(beside(properties, local))
+    after = {f"w:{name}" for name in _ORDER[_ORDER.index(local) + 1 :]}
     names = [name_of(child) for child in properties]
-    at = next((n for n, name in enumerate(names) if name in successors), len(names))
+    at = next((n for n, name in enumerate(names) if name in after), len(names))
     properties.insert(at, new)
     return new
 
