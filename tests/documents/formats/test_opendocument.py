@@ -3,7 +3,7 @@
 import pytest
 
 from documents.errors import EncryptedDocument
-from tests.documents.formats.packing import pack, unpack
+from tests.documents.formats.packing import find_group, pack, unpack
 from tests.documents.formats.translating import read, translate
 
 OASIS = "urn:oasis:names:tc:opendocument:xmlns"
@@ -56,39 +56,12 @@ def test_words_change_places_and_keep_their_formats():
     assert expected in written
 
 
-def test_deleted_texts_are_not_read():
-    body = "<text:tracked-changes><text:p>old</text:p></text:tracked-changes>"
-    assert read("a.odt", pack_odf(body)) == []
+BODIES = find_group("bodies")["rows"]
 
 
-@pytest.mark.parametrize(
-    ("attributes", "texts"),
-    [
-        ('office:value-type="string"', ["Hello"]),
-        ("", ["Hello"]),
-        ('office:value-type="date"', []),
-        ('table:formula="of:=A1" office:value-type="string"', []),
-    ],
-    ids=["text", "no type", "date", "formula"],
-)
-def test_results_stay_but_not_their_comments(attributes: str, texts: list[str]):
-    inner = "<office:annotation><text:p>A note</text:p></office:annotation>"
-    cell = f"<table:table-cell {attributes}>{inner}<text:p>Hello</text:p></table:table-cell>"
-    assert read("a.ods", pack_odf(cell, "spreadsheet")) == ["A note", *texts]
-
-
-def test_the_footer_of_all_slides_is_a_text():
-    declared = (
-        f'<p:footer-decl xmlns:p="{OASIS}:presentation:1.0">Hello</p:footer-decl>'
-    )
-    assert read("a.odp", pack_odf(declared, "presentation")) == ["Hello"]
-
-
-def test_the_headings_that_a_pivot_table_shows_stay():
-    cells = "<table:table-cell><text:p>{}</text:p></table:table-cell>"
-    field = '<table:data-pilot-field table:source-field-name="The place"/>'
-    body = cells.format("The place") + cells.format("The time") + field
-    assert read("a.ods", pack_odf(body, "spreadsheet")) == ["The time"]
+@pytest.mark.parametrize(("name", "kind", "body", "texts"), BODIES.values(), ids=BODIES)
+def test_some_texts_of_a_body_stay(name, kind, body, texts):
+    assert read(name, pack_odf(body, kind)) == texts
 
 
 def test_a_document_with_a_password_is_told():

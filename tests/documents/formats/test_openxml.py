@@ -23,6 +23,7 @@ from tests.documents.formats.samples import make_xlsx
 from tests.documents.formats.translating import keep, read, shout, translate
 
 CHART = "http://schemas.openxmlformats.org/drawingml/2006/chart"
+CHART_2012 = "http://schemas.microsoft.com/office/drawing/2012/chart"
 STRICT = "http://purl.oclc.org/ooxml/wordprocessingml/main"
 
 
@@ -132,22 +133,13 @@ def test_a_layout_has_fixed_texts_and_prompts():
     assert read("a.pptx", pack_pptx(shapes, LAYOUT)) == ["For internal use"]
 
 
-@pytest.mark.parametrize("around", ["strCache", "multiLvlStrCache", "strLit", "tx"])
-def test_a_chart_has_labels(around):
-    label = (
-        f"<c:{around}><c:v>One</c:v></c:{around}><c:numCache><c:v>E1</c:v></c:numCache>"
-    )
-    chart = f'<x xmlns:c="{CHART}">{label}</x>'
-    assert read("a.pptx", pack_pptx(chart, "drawingml.chart+xml")) == ["One"]
+CHARTS = find_group("charts")["rows"]
 
 
-def test_a_chart_names_its_trend_and_has_labels_from_cells():
-    chart = (
-        f'<x xmlns:c="{CHART}" xmlns:e="http://schemas.microsoft.com/office/drawing/2012/chart">'
-        "<c:pivotSource><c:name>A1</c:name></c:pivotSource><c:trendline><c:name>One</c:name>"
-        "</c:trendline><e:dlblRangeCache><c:v>Two</c:v></e:dlblRangeCache></x>"
-    )
-    assert read("a.pptx", pack_pptx(chart, "drawingml.chart+xml")) == ["One", "Two"]
+@pytest.mark.parametrize(("inner", "texts"), CHARTS.values(), ids=CHARTS)
+def test_a_chart_has_labels(inner, texts):
+    chart = f'<x xmlns:c="{CHART}" xmlns:c15="{CHART_2012}">{inner}</x>'
+    assert read("a.pptx", pack_pptx(chart, "drawingml.chart+xml")) == texts
 
 
 def test_a_chart_of_the_kinds_since_2016_has_labels():
