@@ -8,7 +8,7 @@ import math
 import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import BinaryIO, NamedTuple
@@ -74,6 +74,8 @@ class Encoding:
 
     name: str = "utf-8"
     mark: bytes = b""
+    #: Finds its name in a file that declares it.
+    declaration: re.Pattern[bytes] | None = field(default=None, compare=False)
 
     @property
     def title(self) -> str:
@@ -129,7 +131,7 @@ def find_encoding(
             f"{survey.strays:,} of the file's bytes, the first at byte {survey.first:,}, are "
             f"not {encoding.title}: they are kept, but read as windows-1252 in texts."
         )
-    return encoding
+    return replace(encoding, declaration=declaration)
 
 
 def _read_declaration(
@@ -281,8 +283,7 @@ def write_text(
     target: Path,
     encoding: Encoding,
     *,
-    has_numbers: bool = False,
-    declaration: re.Pattern[bytes] | None = None,
+    has_numbers: bool,
     warn: Warn,
 ) -> None:
     """Write a new file. If the encoding lacks a character, the file and its declaration change
@@ -301,19 +302,14 @@ def write_text(
                     f"U+{missing:04X}: it is now UTF-8."
                 )
                 file.write(encoder.encode("", True))
-                _turn_to_utf8(file, target.parent, encoding, declaration)
+                _turn_to_utf8(file, target.parent, encoding)
                 encoder = codecs.getincrementalencoder("utf-8")(errors)
                 written = encoder.encode(part)
             file.write(written)
         file.write(encoder.encode("", True))
 
 
-def _turn_to_utf8(
-    file: BinaryIO,
-    folder: Path,
-    encoding: Encoding,
-    declaration: re.Pattern[bytes] | None,
-) -> None:
+def _turn_to_utf8(file: BinaryIO, folder: Path, encoding: Encoding) -> None:
     """Convert the content of a file to UTF-8."""
     with TemporaryFile(dir=folder) as old:
         file.seek(0)
@@ -324,7 +320,7 @@ def _turn_to_utf8(
         reader = io.TextIOWrapper(old, encoding.name, _STRAYS, newline="")
         while text := reader.read(CHUNK_BYTES):
             content = text.encode("utf-8", _STRAYS)
-            found = declaration.search(content) if declaration else None
+            found = encoding.declaration and encoding.declaration.search(content)
             if found and found.lastindex and not file.tell():
                 start, end = found.span(found.lastindex)
                 content = content[:start] + b"UTF-8" + content[end:]

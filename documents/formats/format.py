@@ -139,12 +139,8 @@ def make_format(
                 yield from _splice(content, edits, translations, context.target)
             check_none_left(translations)
 
-        write_text(
-            *(translate(), target, encoding),
-            has_numbers=has_numbers,
-            declaration=declaration,
-            warn=context.warn,
-        )
+        warn = context.warn
+        write_text(translate(), target, encoding, has_numbers=has_numbers, warn=warn)
 
     return Format(suffixes, media_type, markup, read, write)
 
