@@ -81,8 +81,9 @@ _LETTER = regex.compile(r"\p{L}")
 #: `U.S.A.` is not a word in capitals.
 _WORD = regex.compile(r"\p{L}{2}")
 _ENGLISH_I = re.compile(r"\bi\b")
-_TURKISH = frozenset("az crh-Latn gag tr tt-Latn".split())
-_TURKISH_SMALL = str.maketrans({"I": "ı", "İ": "i"})
+#: Languages with a dotted and a dotless i, and their letters.
+TURKISH = frozenset("az crh-Latn gag tr tt-Latn".split())
+TURKISH_SMALL = str.maketrans({"I": "ı", "İ": "i"})
 _TURKISH_CAPITAL = str.maketrans({"i": "İ", "ı": "I"})
 _ACUTE, _DIAERESIS = "\u0301", "\u0308"
 #: In Greek capitals only the word "Ή" (or) keeps its accent.
@@ -110,7 +111,7 @@ def to_sentence_case(text: str, language: str) -> str:
     letter = _LETTER.search(text)
     if not letter:
         return text
-    dotted = text.translate(_TURKISH_SMALL) if language in _TURKISH else text
+    dotted = text.translate(TURKISH_SMALL) if language in TURKISH else text
     small = dotted.lower()
     written = text[: letter.end()] + small[len(dotted[: letter.end()].lower()) :]
     return _ENGLISH_I.sub("I", written) if language == "en" else written
@@ -120,7 +121,7 @@ def to_capitals(text: str, language: str) -> str:
     """Write text in capitals by the language's rules; unchanged if the language has none."""
     if not is_cased(language):
         return text
-    if language in _TURKISH:
+    if language in TURKISH:
         text = text.translate(_TURKISH_CAPITAL)
     elif language == "hy":
         text = text.replace("և", "եվ")

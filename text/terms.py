@@ -18,7 +18,13 @@ import regex
 
 from text.automaton import Automaton
 from text.entries import Entry, read_stored, write_tsv
-from text.orthography import is_cased, to_capitals, to_sentence_case
+from text.orthography import (
+    TURKISH,
+    TURKISH_SMALL,
+    is_cased,
+    to_capitals,
+    to_sentence_case,
+)
 from text.placeholders import Placeholder, Role
 
 #: Scripts without spaces: a term may begin and end anywhere.
@@ -50,8 +56,6 @@ _FINAL_MARKS = (*".!?。！？｡।؟۔",)
 _SAME = str.maketrans(
     dict.fromkeys(_APOSTROPHES, "'") | dict.fromkeys(_HYPHENS, "-") | {"\u00ad": ""}
 )
-_TURKIC = ("az", "tr")
-_TURKISH = str.maketrans({"I": "ı", "İ": "i"})
 #: Longer text is not composed: that needs quadratic time in a letter's accents.
 _LONGEST = 4096
 _SYLLABLE = regex.compile(r"\X")
@@ -247,7 +251,7 @@ def _take_breaks(items: Iterable[Item], pause: Callable[[], None]) -> Iterator[I
 
 
 def _list_forms(text: str, language: str) -> list[str]:
-    if text.isascii() and language not in _TURKIC:
+    if text.isascii() and language not in TURKISH:
         found = _ASCII_TOKEN.findall(text.lower())
         return [" " if form.isspace() else form for form in found]
     return [token.form for token in _split(text, language)]
@@ -281,8 +285,8 @@ def _split_korean(word: str, start: int) -> Iterator[_Token]:
 @lru_cache(1024)
 def _fold(word: str, language: str) -> str:
     """Return a word's form without capitals."""
-    if language in _TURKIC:
-        word = word.translate(_TURKISH)
+    if language in TURKISH:
+        word = word.translate(TURKISH_SMALL)
     return word.lower() if word.isascii() else _level(word).casefold()
 
 
