@@ -142,9 +142,8 @@ def find_protected(text: str) -> list[Placeholder]:
         found = match[0]
         if match.lastgroup == "url":
             found = found.rstrip(_AFTER_ADDRESS)
-            if match[0][len(found) :][:1] == ")" and found.count("(") > found.count(
-                ")"
-            ):
+            is_open = found.count("(") > found.count(")")
+            if is_open and match[0].startswith(")", len(found)):
                 found += ")"  # as in `https://a.b/C_(language)`
         elif match.lastgroup == "version" and _NUMBER.fullmatch(found):
             continue
