@@ -152,7 +152,8 @@ def _list_paths() -> Iterator[tuple[str, str]]:
 
 
 def _match(paths: Iterable[str], end: str) -> str:
-    return f'"~^[A-Z]+ ({"|".join(paths)}){end}"'
+    slashes = "|".join(paths).replace("/", "/+")  # the gateway reads several as one
+    return f'"~^[A-Z]+ ({slashes}){end}"'
 
 
 def _list_documents() -> Iterator[tuple[str, str]]:
