@@ -85,6 +85,12 @@ def test_the_log_has_no_query_and_no_whole_id_of_a_document(asked, logged):
     assert shown == logged
 
 
+@pytest.mark.parametrize(("sent", "scheme"), [("https, http", "https"), ("", "http")])
+def test_the_gateway_hears_that_a_proxy_has_used_tls(sent, scheme):
+    (used,) = re.findall(r"X-Forwarded-Proto (\S+);", NGINX)
+    assert expand(used, http_x_forwarded_proto=sent, scheme="http") == scheme
+
+
 @pytest.mark.parametrize(("uri", "origin"), [("/problems/x", "*"), ("/v2/x", "")])
 def test_web_pages_may_read_its_errors_and_only_these(uri, origin):
     assert expand("$error_origin", uri=uri) == origin
