@@ -158,7 +158,7 @@ def make_blueprints(services: Services) -> list[Blueprint]:
         bodies=(BodySchema(LanguagesFields, FIELDS, examples=german),),
     )
     def languages(request: GatewayRequest) -> Listed:
-        given = parse_fields(LanguagesFields, read_fields(request), _WORDING)
+        given = parse_fields(LanguagesFields, _read_fields(request), _WORDING)
         return {"data": {"languages": _list_languages(given.target, service)}}
 
     return [blueprint]

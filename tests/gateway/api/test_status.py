@@ -73,6 +73,8 @@ def test_all_languages_of_nllb_are_listed_by_every_dialect(map_path, make_client
     deepl = client.get("/v2/languages?type=target").json
     assert {"KS-DEVA", "ZH-HANT", "NB", "ACM"} < {row["language"] for row in deepl}
     google = client.get(f"{GOOGLE}/languages?target=de").json["data"]
+    inside = {"data": {"target": "de"}}
+    assert client.post(f"{GOOGLE}/languages", json=inside).json["data"] == google
     assert {"language": "kbp", "name": "Kabiyè"} in google["languages"]
 
 
