@@ -451,8 +451,8 @@ def _read_form(fields: Fields, service: TranslationService) -> DocumentRequest:
     target = service.read_target(given.target_lang, "target_lang", WORDING)
     if source == target:
         raise refuse(_EQUAL)
-    name = str(fields.get("filename", ""))
-    if given.output_format and not name.lower().endswith(given.output_format.lower()):
+    own = given.filename.lower().rpartition(".")[2]
+    if given.output_format.lower().lstrip(".") not in ("", own):
         raise WORDING.refuse("output_format", "expected the file's own format")
     return DocumentRequest(source, target, given.glossary_id or None)
 

@@ -212,6 +212,7 @@ def test_a_deleted_document_never_was(client, folder):
         ("/v2/document", DEEPL | {"source_lang": "XX"}, 400, "'source_lang' not"),
         ("/v2/document", DEEPL | {"formality": "more"}, 400, "'formality' is not"),
         ("/v2/document", DEEPL | {"output_format": "pdf"}, 400, "'output_format' not"),
+        ("/v2/document", DEEPL | {"output_format": "xt"}, 400, "'output_format' not"),
         ("/v2/document", DEEPL | {"name": "a.exe"}, 400, "Invalid file data."),
         ("/v2/document", DEEPL | {"more": [(b"b", "b")]}, 400, "Invalid file data."),
         ("/v2/document", DEEPL | {"source_lang": "ko"}, 400, EQUAL),
