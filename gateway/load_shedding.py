@@ -74,13 +74,16 @@ class LoadShedder:
         return None
 
     def _weigh(self, wanted: Mapping[str, Any], dialect: Dialect) -> list[float]:
-        """Return each text's work. Raises ValueError if the map allows fewer hypotheses."""
-        given = wanted[dialect.fields.text]
+        """Return the work of each different text. Raises ValueError if the map allows fewer
+        hypotheses or no text needs a model, AttributeError for anything but texts."""
+        name, source, target = dialect.fields
+        given = wanted[name]
         texts = given if isinstance(given, list) else [given]
-        if not texts or not all(isinstance(text, str) for text in texts):
-            raise TypeError(given)
+        rows = {text for text in texts if text.strip()}
+        if not rows or wanted.get(source) == wanted[target]:
+            raise ValueError(given)
         limits = self.catalog.translation
         beams = dialect.count_beams(wanted, limits.max_beam_size)
         if beams > max(limits.max_beam_size, limits.max_alternatives + 1):
             raise ValueError(beams)
-        return [weigh(text, beams) for text in texts]
+        return [weigh(text, beams) for text in rows]
