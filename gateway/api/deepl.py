@@ -401,13 +401,12 @@ def _read_glossaries(given: TranslateFields) -> tuple[str, ...]:
 def _read_tags(given: TranslateFields) -> Tags | None:
     if given.tag_handling is None:
         return None
-    return Tags(
-        is_xml=given.tag_handling == "xml",
-        ignored=tuple(given.ignore_tags),
-        splitting=tuple(given.splitting_tags),
-        inline=tuple(given.non_splitting_tags),
-        finds_outline=given.outline_detection,
+    is_xml = given.tag_handling == "xml"
+    ignored, splitting, inline = (
+        tuple(name if is_xml else name.lower() for name in names)
+        for names in (given.ignore_tags, given.splitting_tags, given.non_splitting_tags)
     )
+    return Tags(is_xml, ignored, splitting, inline, given.outline_detection)
 
 
 def _check_xml(texts: tuple[str, ...]) -> None:
