@@ -5,6 +5,7 @@ import signal
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,21 +13,28 @@ from deploy.programs import Program, find
 from deploy.stack import ROOT
 
 
-def run(
+def call(
     *command: object,
     cwd: Path = ROOT,
     env: Mapping[str, str] | None = None,
+    stdin: str | None = None,
     limit_s: float = 120,
-) -> str:
-    """Run a program that must succeed, and return its output."""
-    done = subprocess.run(
+) -> subprocess.CompletedProcess[str]:
+    """Run a program, and return what it has said when it ends."""
+    return subprocess.run(
         list(map(str, command)),
         cwd=cwd,
         env=env,
+        input=stdin,
         capture_output=True,
         text=True,
         timeout=limit_s,
     )
+
+
+def run(*command: object, **options: Any) -> str:
+    """Run a program that must succeed, and return its output."""
+    done = call(*command, **options)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

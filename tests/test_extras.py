@@ -6,7 +6,6 @@ import hashlib
 import itertools
 import os
 import re
-import subprocess
 import sys
 import tomllib
 import zipfile
@@ -18,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from deploy.stack import ROOT
-from tests.programs import run
+from tests.programs import call, run
 from tests.test_architecture import ALL, File, find_package
 
 EXTRAS: dict[str, list[str]] = tomllib.loads((ROOT / "pyproject.toml").read_text())[
@@ -120,12 +119,8 @@ def test_make_installs_a_package_only_with_its_hash(tmp_path, is_other):
     (tmp_path / ".venv/ready").touch()
     asked = ("make", "-C", tmp_path, "-f", ROOT / "Makefile", ".venv/ready-x")
     options = {"PIP_DRY_RUN": "1", "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(tmp_path)}
-    done = subprocess.run(
-        [*asked, f"BIN={sys.prefix}/bin", "COMPILE=true"],
-        env=os.environ | options,
-        capture_output=True,
-        text=True,
-    )
+    environment = os.environ | options
+    done = call(*asked, f"BIN={sys.prefix}/bin", "COMPILE=true", env=environment)
     assert ("DO NOT MATCH THE HASHES" in done.stderr) is is_other, done.stderr
     assert (done.returncode != 0) is is_other
 
@@ -139,13 +134,8 @@ def test_a_program_says_in_one_line_what_installs_its_packages(
 ):
     said = f"No module named '{missing}'"
     (tmp_path / f"{missing}.py").write_text(f'raise ModuleNotFoundError("{said}")')
-    done = subprocess.run(
-        [sys.executable, "-m", module, "--help"],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
-        capture_output=True,
-        text=True,
-    )
+    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+    done = call(sys.executable, "-m", module, "--help", env=environment)
     assert done.returncode == 1
     assert done.stderr == f"{said}: `make .venv/ready-{extra}` installs it.\n"
 

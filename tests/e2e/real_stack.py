@@ -25,6 +25,7 @@ from deploy import launch
 from deploy import stack as stacks
 from deploy.stack import ROOT, Stack
 from ray_backend.nodes import LOOPBACK
+from tests.programs import call
 
 START_S = 300
 #: The time before a client's next request. Without it the clients alone would saturate the
@@ -39,14 +40,9 @@ def run_deploy(
     """Run `python -m deploy …` in a clone, as its Makefile does, for a user who has another
     TorchServe."""
     given = {"BABELGATE_CACHE": str(cache), "TS_CONFIG_FILE": "/their/properties"}
-    return subprocess.run(
-        [sys.executable, "-m", "deploy", *arguments],
-        cwd=root,
-        env=os.environ | given | {"COLUMNS": "160"},
-        capture_output=True,
-        text=True,
-        timeout=START_S,
-    )
+    environment = os.environ | given | {"COLUMNS": "160"}
+    command = (sys.executable, "-m", "deploy", *arguments)
+    return call(*command, cwd=root, env=environment, limit_s=START_S)
 
 
 def operate(

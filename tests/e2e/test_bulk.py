@@ -1,18 +1,17 @@
 """Files in bulk through port 7777: the commands as users run them, killed and repeated."""
 
 import json
-import subprocess
 import sys
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from deploy.stack import ROOT
 from tests.clients.processes import run_process as run
 from tests.clients.processes import start
 from tests.e2e.real_stack import wait_until
 from tests.e2e.test_translation import NEWCOMERS, translate
+from tests.programs import call
 
 TO_FRENCH = ("--column", "text", "--from", "en", "--to", "fr")
 
@@ -51,15 +50,10 @@ def test_every_format_has_the_translations_that_each_text_has_alone(
 
 def test_a_text_on_standard_input_is_translated_on_standard_output(url):
     command = (sys.executable, "-m", "clients", "translate", "-", "--url", url)
-    done = subprocess.run(
-        [*command, "--to", "de", "--from", "en"],
-        cwd=ROOT,
-        input=b"- Good morning\n- See you tomorrow\n",
-        capture_output=True,
-        timeout=60,
-    )
-    answer = b"- Guten Morgen\n- Bis morgen\n"
-    assert (done.returncode, done.stdout, done.stderr) == (0, answer, b"")
+    text = "- Good morning\n- See you tomorrow\n"
+    done = call(*command, "--to", "de", "--from", "en", stdin=text)
+    answer = "- Guten Morgen\n- Bis morgen\n"
+    assert (done.returncode, done.stdout, done.stderr) == (0, answer, "")
 
 
 def test_documents_are_translated_and_a_killed_run_goes_on(url, french, tmp_path):

@@ -6,7 +6,6 @@ import itertools
 import json
 import socket
 import ssl
-import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -85,9 +84,8 @@ def test_the_curl_that_is_shown_works_with_both_versions_of_http(
 
 def test_a_body_comes_through_http_2(stack):
     curl = [*tls.write_curl(stack).split(), "--http2", "-s", "--data-binary", "@-"]
-    body = "x" * 1_000_000
-    done = subprocess.run(curl, input=body, capture_output=True, text=True)
-    assert json.loads(done.stdout)["Content-Length"] == "1000000"
+    said = run(*curl, stdin="x" * 1_000_000)
+    assert json.loads(said)["Content-Length"] == "1000000"
 
 
 def test_up_asks_with_the_certificate_that_was_given(stack, tmp_path):

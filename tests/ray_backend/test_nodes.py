@@ -3,7 +3,6 @@
 import os
 import re
 import socket
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from benchmarks.instruments.running import claim_port_offset
 from deploy.stack import GATEWAY, ROOT
 from ray_backend import nodes
 from ray_backend.nodes import PORTS, REPLICAS, WORKERS, AddressError, Node
+from tests.programs import call, run
 
 #: Ray's default ports.
 THEIRS = {6379, 8265, 8404, 8500, 9101, 9500, 10001, 44217, 44227, 52365}
@@ -95,7 +95,7 @@ def test_a_head_ends_whose_dashboard_cannot_start(tmp_path: Path):
     try:
         with socket.create_server(place):
             command = nodes.write_command(node, "--num-cpus=1")
-            done = subprocess.run(command, env=environment, timeout=120)
+            done = call(*command, env=environment)
     finally:
         node.link.unlink()
     assert done.returncode == 1
@@ -160,15 +160,9 @@ listen stats
 def test_haproxy_listens_on_the_machines_address_and_obeys_this_user(tmp_path: Path):
     file = tmp_path / "haproxy.cfg"
     file.write_text(CONFIGURATION)
-    said = subprocess.run(
-        [nodes.HAPROXY, "-db", "-f", file, "-sf", "1"],
-        env=os.environ
-        | {"BABELGATE_RAY_ADDRESS": "10.0.0.2", "BABELGATE_HAPROXY": "/bin/echo"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert said.stdout == f"-db -f {file} -sf 1\n"
+    given = {"BABELGATE_RAY_ADDRESS": "10.0.0.2", "BABELGATE_HAPROXY": "/bin/echo"}
+    command = (nodes.HAPROXY, "-db", "-f", file, "-sf", "1")
+    assert run(*command, env=os.environ | given) == f"-db -f {file} -sf 1\n"
     written = file.read_text()
     assert re.findall("bind (.*)", written) == [
         f"10.0.0.2:{port}" for port in (9101, 8000, 8404)

@@ -1,7 +1,6 @@
 """Programs end with the benchmark that started them; a stack that requires a key is refused."""
 
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,9 +10,10 @@ import pytest
 from benchmarks.instruments.generator import Request
 from benchmarks.instruments.running import Running
 from deploy.launch import is_alive
-from deploy.stack import ROOT, StackError
+from deploy.stack import StackError
 from tests.benchmarks.conftest import Server
 from tests.e2e.real_stack import wait_until
+from tests.programs import call
 
 #: A benchmark that kills itself once it has started a program.
 KILLED = """
@@ -35,8 +35,7 @@ with (
 
 
 def test_a_benchmark_that_is_killed_leaves_nothing_behind(tmp_path: Path):
-    command = [sys.executable, "-c", KILLED, str(tmp_path)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    done = call(sys.executable, "-c", KILLED, tmp_path)
     assert done.returncode == -signal.SIGKILL, done.stderr
     wait_until((tmp_path / "undone").exists)
     wait_until(lambda: has_ended(int(done.stdout)))

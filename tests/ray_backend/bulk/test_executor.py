@@ -1,6 +1,5 @@
 """Runs whose workers die, and runs on a full cluster."""
 
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -16,7 +15,6 @@ from hypothesis import strategies as st
 
 from clients.errors import ClientError
 from contract import variables
-from deploy.stack import ROOT
 from ray_backend.bulk import executor
 from ray_backend.bulk.executor import (
     GONE_S,
@@ -28,6 +26,7 @@ from ray_backend.bulk.executor import (
     fit,
 )
 from ray_backend.bulk.job import Chunk
+from tests.programs import call
 from tests.ray_backend import fake_ray
 from tests.ray_backend.bulk.conftest import ActorCall, Died
 from tests.ray_backend.fake_ray import CPUS, GPUS, TOKEN, FakeRay, serve
@@ -232,7 +231,5 @@ pool = executor.WorkerPool(1, 1, 0)
 with executor.connect(pool, lambda line: print(line, file=sys.stderr)):
     raise KeyboardInterrupt
 """
-    done = subprocess.run(
-        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True
-    )
+    done = call(sys.executable, "-c", script)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", f"{STOPPED}\n")
