@@ -8,10 +8,11 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from functools import wraps
+from typing import Any
 from unittest.mock import AsyncMock
 
 import pytest
@@ -39,8 +40,6 @@ PATH = "/predictions/ko"
 ROW = {"src_lang": "en", "src_text": "Good morning", "tgt_lang": "ko"}
 DIGEST = hashlib.sha256(KEY.encode()).hexdigest()
 
-Value = TypeVar("Value")
-
 
 def make_arguments(**settings: Any) -> Arguments:
     """The arguments of a translation model that does not wait for further rows."""
@@ -54,9 +53,14 @@ def make_arguments(**settings: Any) -> Arguments:
     )
 
 
-def run(coroutine: Awaitable[Value]) -> Value:
-    """Run a coroutine in a new event loop and return its result."""
-    return asyncio.run(asyncio.wait_for(coroutine, LIMIT_S))
+def in_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """Run a test in an event loop of its own."""
+
+    @wraps(test)
+    def run(**fixtures: Any) -> None:
+        asyncio.run(asyncio.wait_for(test(**fixtures), LIMIT_S))
+
+    return run
 
 
 @dataclass(frozen=True)
@@ -202,9 +206,10 @@ REFUSALS: dict[str, tuple[dict[str, Any], int, str]] = {
 @pytest.mark.parametrize(
     ("request_", "status", "slug"), REFUSALS.values(), ids=REFUSALS.keys()
 )
-def test_what_is_refused_reaches_no_batch(serve, held, request_, status, slug):
+@in_loop
+async def test_what_is_refused_reaches_no_batch(serve, held, request_, status, slug):
     held.open.set()
-    answer = run(serve().ask(b"a", **request_))
+    answer = await serve().ask(b"a", **request_)
     assert (answer.status, answer.slug) == (status, slug)
     assert answer.content["status"] == status
     assert answer.headers["content-type"] == "application/problem+json"
@@ -213,34 +218,38 @@ def test_what_is_refused_reaches_no_batch(serve, held, request_, status, slug):
     assert held.batches == []
 
 
-def test_every_answer_names_its_replica(serve: Serve, held: Held):
+@in_loop
+async def test_every_answer_names_its_replica(serve: Serve, held: Held):
     held.open.set()
     asked: list[dict[str, Any]] = [{}, {"method": "GET"}, {"authorization": ""}]
     names = [
-        {run(client.ask(b"a", **each)).headers["x-replica"] for each in asked}
+        {(await client.ask(b"a", **each)).headers["x-replica"] for each in asked}
         for client in (serve(), serve())
     ]
     assert [len(each) for each in (*names, names[0] | names[1])] == [1, 1, 2]
 
 
-def test_a_body_of_unknown_length_is_bounded(serve, held, monkeypatch):
+@in_loop
+async def test_a_body_of_unknown_length_is_bounded(serve, held, monkeypatch):
     monkeypatch.setattr(replica, "MOST_BYTES", 5)
     held.open.set()
     client = serve()
-    assert run(client.ask(b"abc", b"de")).content == {"echo": "abcde"}
-    assert run(client.ask(b"abc", b"def", content_length="x")).slug == "body-too-large"
+    assert (await client.ask(b"abc", b"de")).content == {"echo": "abcde"}
+    refused = await client.ask(b"abc", b"def", content_length="x")
+    assert refused.slug == "body-too-large"
 
 
 def test_a_replica_takes_the_rows_that_torchserve_takes():
     assert int(read_torchserve("max_request_size")) == MOST_BYTES
 
 
-def test_a_row_has_its_parameters_and_its_time(serve: Serve, held: Held):
+@in_loop
+async def test_a_row_has_its_parameters_and_its_time(serve: Serve, held: Held):
     held.open.set()
     client = serve(response_timeout=90)
     query = "top_k=2&name=a%20b"
-    run(client.ask(b"a", x_remaining_ms="1500", x_parameters=query, traceparent="a"))
-    run(client.ask(b"b"))
+    await client.ask(b"a", x_remaining_ms="1500", x_parameters=query, traceparent="a")
+    await client.ask(b"b")
     (short,), (default,) = held.batches
     assert short.parameters == {"top_k": "2", "name": "a b"}
     assert (short.trace, default.trace) == ("a", "")
@@ -263,16 +272,14 @@ async def wait_for_rows(client: Client, count: int) -> None:
     await wait_until(lambda: client.replica._batcher.waiting == count)
 
 
-def test_rows_that_come_together_are_one_batch_and_counted(serve, held, counts):
-    async def ask() -> list[Any]:
-        client = serve(batch_size=4)
-        async with run_batch(client, held):
-            rows = [asyncio.create_task(client.ask(b"%d" % i)) for i in range(4)]
-            await wait_for_rows(client, 4)
-            state = await client.ask(method="GET")
-        return [state, *await asyncio.gather(*rows)]
-
-    state, *answers = run(ask())
+@in_loop
+async def test_rows_that_come_together_are_one_batch_and_counted(serve, held, counts):
+    client = serve(batch_size=4)
+    async with run_batch(client, held):
+        rows = [asyncio.create_task(client.ask(b"%d" % i)) for i in range(4)]
+        await wait_for_rows(client, 4)
+        state = await client.ask(method="GET")
+    answers = await asyncio.gather(*rows)
     assert state.content == {
         "is_ready": True,
         "batch_size": 4,
@@ -285,128 +292,113 @@ def test_rows_that_come_together_are_one_batch_and_counted(serve, held, counts):
     assert (counts["BabelgateBatches"], counts["BabelgateRows"]) == (2, 5)
 
 
-def test_a_full_queue_says_when_to_come_again(serve: Serve, held: Held):
-    async def ask() -> Any:
-        client = serve(queue_size=1)
-        async with run_batch(client, held):
-            waiting = asyncio.create_task(client.ask(b"waiting"))
-            await wait_for_rows(client, 1)
-            refused = await client.ask(b"refused")
-        return refused, await waiting
-
-    refused, waiting = run(ask())
+@in_loop
+async def test_a_full_queue_says_when_to_come_again(serve: Serve, held: Held):
+    client = serve(queue_size=1)
+    async with run_batch(client, held):
+        waiting = asyncio.create_task(client.ask(b"waiting"))
+        await wait_for_rows(client, 1)
+        refused = await client.ask(b"refused")
     assert (refused.status, refused.slug) == (429, "queue-full")
     assert refused.headers["retry-after"] == "1"
-    assert waiting.status == 200
+    assert (await waiting).status == 200
 
 
-def test_a_row_without_the_time_to_load_its_model_has_it_loaded(serve, held):
-    async def ask() -> Any:
-        client, may_load = serve(idle_unload_s=1), threading.Event()
-        handler = client.replica._handler
-        handler._start = lambda: held if may_load.wait(LIMIT_S) else None
-        await wait_until(lambda: handler.load_left_s)
-        handler._load_s = 1.9  # the duration of the last load
-        state = await client.ask(method="GET")
-        refused = await client.ask(b"late", x_remaining_ms="1000")
-        await wait_until(lambda: client.replica._began_at < time.monotonic())
-        client.replica._began_at -= 61  # seconds, one more than a batch may take
-        may_load.set()
-        await held.wait_for_batch()
-        client.replica.check_health()
-        held.open.set()
-        return state, refused, await client.ask(b"patient")
-
-    state, refused, answered = run(ask())
-    assert state.content["is_ready"]
+@in_loop
+async def test_a_row_without_the_time_to_load_its_model_has_it_loaded(serve, held):
+    client, may_load = serve(idle_unload_s=1), threading.Event()
+    handler = client.replica._handler
+    handler._start = lambda: held if may_load.wait(LIMIT_S) else None
+    await wait_until(lambda: handler.load_left_s)
+    handler._load_s = 1.9  # the duration of the last load
+    assert (await client.ask(method="GET")).content["is_ready"]
+    refused = await client.ask(b"late", x_remaining_ms="1000")
     assert (refused.slug, refused.headers["retry-after"]) == ("unloaded", "2")
-    assert (refused.status, answered.status) == (429, 200)
+    await wait_until(lambda: client.replica._began_at < time.monotonic())
+    client.replica._began_at -= 61  # seconds, one more than a batch may take
+    may_load.set()
+    await held.wait_for_batch()
+    client.replica.check_health()
+    held.open.set()
+    assert (refused.status, (await client.ask(b"patient")).status) == (429, 200)
 
 
-def test_a_row_whose_time_has_passed_or_whose_client_has_gone_is_not_run(serve, held):
-    async def ask() -> Any:
-        client = serve()
-        async with run_batch(client, held):
-            late = await client.ask(b"late", x_remaining_ms="20")
-            gone = asyncio.create_task(client.ask(b"gone"))
-            await wait_for_rows(client, 1)
-            gone.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await gone
-        await client.ask(b"next")
-        return late
-
-    late = run(ask())
+@in_loop
+async def test_a_row_that_is_late_or_whose_client_has_gone_is_not_run(serve, held):
+    client = serve()
+    async with run_batch(client, held):
+        late = await client.ask(b"late", x_remaining_ms="20")
+        gone = asyncio.create_task(client.ask(b"gone"))
+        await wait_for_rows(client, 1)
+        gone.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await gone
+    await client.ask(b"next")
     assert (late.status, late.slug) == (504, "deadline")
     bodies = [bytes(row.body) for batch in held.batches for row in batch]
     assert bodies == [b"running", b"next"]
 
 
-def test_a_batch_that_hangs_makes_the_replica_unhealthy(serve: Serve, held: Held):
-    async def ask() -> Any:
-        client = serve(response_timeout=1)
+@in_loop
+async def test_a_batch_that_hangs_makes_the_replica_unhealthy(serve: Serve, held: Held):
+    client = serve(response_timeout=1)
+    client.replica.check_health()
+    hanging = asyncio.create_task(client.ask(b"a"))
+    await held.wait_for_batch()
+    await wait_until(lambda: client.replica._is_stuck)
+    state = (await client.ask(method="GET")).content
+    assert state["is_ready"] is False
+    assert state["reason"] == "A batch has run for longer than 1 s."
+    with pytest.raises(Stuck, match=state["reason"]):
         client.replica.check_health()
-        hanging = asyncio.create_task(client.ask(b"a"))
-        await held.wait_for_batch()
-        await wait_until(lambda: client.replica._is_stuck)
-        state = await client.ask(method="GET")
-        with pytest.raises(Stuck, match=state.content["reason"]):
-            client.replica.check_health()
-        client.replica.close()  # does not wait for the batch
-        held.open.set()
-        return state, await hanging
-
-    state, hanging = run(ask())
-    assert state.content["is_ready"] is False
-    assert state.content["reason"] == "A batch has run for longer than 1 s."
-    assert hanging.status == 504
+    client.replica.close()  # does not wait for the batch
+    held.open.set()
+    assert (await hanging).status == 504
 
 
-def test_an_error_of_the_handler_costs_its_batch_only(serve, held, monkeypatch, caplog):
+@in_loop
+async def test_an_error_of_the_handler_costs_its_batch_only(
+    serve, held, monkeypatch, caplog
+):
     client = serve()
     held.open.set()
     with monkeypatch.context() as patch, caplog.at_level(logging.ERROR):
         patch.setattr(held, "answer", lambda rows: 1 / len(rows[0].parameters))
-        failed = run(client.ask(b"secret"))
+        failed = await client.ask(b"secret")
     assert (failed.status, failed.slug) == (500, "internal")
     assert "ZeroDivisionError" in caplog.text
     assert "secret" not in caplog.text
-    assert run(client.ask(b"a")).status == 200
+    assert (await client.ask(b"a")).status == 200
     client.replica.check_health()
 
 
-def test_what_was_taken_is_answered_before_the_end(serve: Serve, held: Held):
+@in_loop
+async def test_what_was_taken_is_answered_before_the_end(serve: Serve, held: Held):
     """Start and end the application by lifespan messages, as uvicorn does."""
-
-    async def live() -> Any:
-        client = serve(batch_size=1)
-        messages: asyncio.Queue[Any] = asyncio.Queue()
-        send = AsyncMock()
-        life = asyncio.create_task(
-            client.replica({"type": "lifespan"}, messages.get, send)
-        )
-        messages.put_nowait({"type": "lifespan.startup"})
-        asked = [asyncio.create_task(client.ask(b"%d" % i)) for i in range(3)]
-        await wait_until(lambda: client.replica._batcher.waiting == 2)
-        messages.put_nowait({"type": "lifespan.shutdown"})
-        await wait_until(lambda: client.replica._is_closed)
-        state = await client.ask(method="GET")
-        held.open.set()
-        await life
-        sent = [call.args[0]["type"] for call in send.await_args_list]
-        return sent, state, await asyncio.gather(*asked), await client.ask(b"late")
-
-    sent, state, answers, late = run(live())
-    late_detail = late.content["detail"]
-    assert sent == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
-    assert (state.content["is_ready"], state.content["reason"]) == (False, late_detail)
-    assert [answer.status for answer in answers] == [200, 200, 200]
-    assert (late.status, late.slug) == (503, "not-ready")
-
-
-def test_a_websocket_is_closed(serve: Serve):
+    client = serve(batch_size=1)
+    messages: asyncio.Queue[Any] = asyncio.Queue()
     send = AsyncMock()
-    run(serve().replica({"type": "websocket"}, AsyncMock(), send))
+    life = asyncio.create_task(client.replica({"type": "lifespan"}, messages.get, send))
+    messages.put_nowait({"type": "lifespan.startup"})
+    asked = [asyncio.create_task(client.ask(b"%d" % i)) for i in range(3)]
+    await wait_for_rows(client, 2)
+    messages.put_nowait({"type": "lifespan.shutdown"})
+    await wait_until(lambda: client.replica._is_closed)
+    state = (await client.ask(method="GET")).content
+    held.open.set()
+    await life
+    sent = [call.args[0]["type"] for call in send.await_args_list]
+    assert sent == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
+    assert [answer.status for answer in await asyncio.gather(*asked)] == [200] * 3
+    late = await client.ask(b"late")
+    assert (late.status, late.slug) == (503, "not-ready")
+    assert (state["is_ready"], state["reason"]) == (False, late.content["detail"])
+
+
+@in_loop
+async def test_a_websocket_is_closed(serve: Serve):
+    send = AsyncMock()
+    await serve().replica({"type": "websocket"}, AsyncMock(), send)
     send.assert_awaited_once_with({"type": "websocket.close"})
 
 
