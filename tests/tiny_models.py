@@ -38,7 +38,7 @@ def build_m2m100(directory: Path, positions: int = POSITIONS) -> Path:
     return random_model.build(directory, config)
 
 
-def build_nllb(directory: Path, codes: Sequence[str] = _NLLB_CODES) -> Path:
+def build_nllb(directory: Path) -> Path:
     """Build a facebook/nllb-200-distilled-600M: fairseq's ids, then the languages, a mask and
     unused rows."""
     model = train_pieces(LANGUAGES, kind="bpe")
@@ -49,8 +49,8 @@ def build_nllb(directory: Path, codes: Sequence[str] = _NLLB_CODES) -> Path:
     tokenizer = transformers.NllbTokenizer(
         vocab=ids,
         merges=generate_merges(ids, scores),
-        extra_special_tokens=list(codes),
-        src_lang=codes[0],
+        extra_special_tokens=_NLLB_CODES,
+        src_lang=_NLLB_CODES[0],
     )
     tokenizer.save_pretrained(directory)
     (directory / "sentencepiece.bpe.model").write_bytes(model)
@@ -59,11 +59,7 @@ def build_nllb(directory: Path, codes: Sequence[str] = _NLLB_CODES) -> Path:
 
 
 def build_marian(
-    directory: Path,
-    source: str = "en",
-    target: str = "fr",
-    codes: Sequence[str] = (),
-    weights: str = "pytorch_model.bin",
+    directory: Path, target: str = "fr", codes: Sequence[str] = ()
 ) -> Path:
     """Build a Helsinki-NLP/opus-mt-en-fr, or with `codes` an opus-mt-en-ROMANCE."""
     directory.mkdir(parents=True, exist_ok=True)
@@ -74,11 +70,8 @@ def build_marian(
     tokens = ["</s>", "<unk>", *(f">>{c}<<" for c in codes), *sorted(pieces), "<pad>"]
     ids = {token: i for i, token in enumerate(tokens)}
     _write(directory / "vocab.json", ids)
-    settings = {
-        "source_lang": source,
-        "target_lang": target,
-        "tokenizer_class": "MarianTokenizer",
-    }
+    languages = {"source_lang": "en", "target_lang": target}
+    settings = languages | {"tokenizer_class": "MarianTokenizer"}
     _write(directory / "tokenizer_config.json", settings)
     pad = ids["<pad>"]
     config = transformers.MarianConfig(
@@ -92,15 +85,16 @@ def build_marian(
     model = transformers.MarianMTModel(config)
     model.final_logits_bias.normal_()
     model.generation_config.update(num_beams=6, bad_words_ids=[[pad]])
-    return _save(model, directory, weights)
+    _save(model, directory)
+    (directory / "model.safetensors").unlink()
+    torch.save(model.state_dict(), directory / "pytorch_model.bin")
+    return directory
 
 
-def build_madlad(
-    directory: Path, codes: Sequence[str] = (*LANGUAGES, "zh_Hant")
-) -> Path:
+def build_madlad(directory: Path) -> Path:
     """Build a google/madlad400-3b-mt, whose output layer is not tied to the embeddings, and
     whose decoder starts with another token than padding."""
-    tokens = [f"<2{code}>" for code in codes]
+    tokens = [f"<2{code}>" for code in (*LANGUAGES, "zh_Hant")]
     model = train_pieces(LANGUAGES, symbols=tuple(tokens))
     pieces = sentencepiece.SentencePieceProcessor(model_proto=model)
     vocab = [(pieces.id_to_piece(i), pieces.get_score(i)) for i in range(len(pieces))]
@@ -169,13 +163,6 @@ def _write(path: Path, content: object) -> None:
     path.write_text(json.dumps(content, ensure_ascii=False), "utf-8")
 
 
-def _save(
-    model: transformers.PreTrainedModel,
-    directory: Path,
-    weights: str = "model.safetensors",
-) -> Path:
+def _save(model: transformers.PreTrainedModel, directory: Path) -> Path:
     model.save_pretrained(directory)
-    if weights == "pytorch_model.bin":
-        (directory / "model.safetensors").unlink()
-        torch.save(model.state_dict(), directory / weights)
     return directory

@@ -289,29 +289,20 @@ def test_a_video_that_is_cut_off_has_the_captions_up_to_there(bench, videos):
     assert len(bench.read_records("a.jsonl")) == 20
 
 
-def break_file(_: Reader, video: Path) -> None:
-    video.write_bytes(b"no video")
-
-
-def refuse(reader: Reader, _: Path) -> None:
-    reader.refused = 25
-
-
-def kill(reader: Reader, video: Path) -> None:
-    reader.deadly = {video.name}
-
-
 @pytest.mark.parametrize(
-    ("happen", "error"),
+    ("happens", "error"),
     [
-        (break_file, "invalid data found when processing input"),
-        (refuse, "No room."),
-        (kill, "every worker that got this video has ended"),
+        ({}, "invalid data found when processing input"),
+        ({"refused": 25}, "No room."),
+        ({"deadly": {"b.mp4"}}, "every worker that got this video has ended"),
     ],
+    ids=["a broken file", "refused", "deadly"],
 )
-def test_a_video_without_captions_hurts_no_other(bench, videos, happen, error):
+def test_a_video_without_captions_hurts_no_other(bench, videos, happens, error):
     reader = Reader()
-    happen(reader, videos / "b.mp4")
+    vars(reader).update(happens)
+    if not happens:
+        (videos / "b.mp4").write_bytes(b"no video")
     assert caption_videos(bench, reader).wrong == 1
     assert bench.errors == [f"{videos}/b.mp4: {error}"]
     assert bench.list_results() == ["a.jsonl", "more/c.jsonl"]
