@@ -78,8 +78,11 @@ def kill(scene: Scene, rng: random.Random, *, name: str) -> None:
         return
     with scene.note(scene.shut):
         victim.kill()
-        scene.wait(f"{name} after kill -9", lambda: _is_new(scene, name, victim.pid))
-        scene.wait("nginx", lambda: _is_open(scene))
+        find = partial(VICTIMS[name], scene.stack)
+        scene.wait(f"{name} after kill -9", lambda: find().pid != victim.pid)
+        # nginx refuses TRACE without asking the gateway.
+        trace = partial(requests.request, "TRACE", scene.stack.url, timeout=2)
+        scene.wait("nginx", lambda: trace().status_code > 0)
 
 
 def kill_readers(scene: Scene, rng: random.Random) -> None:
@@ -100,20 +103,16 @@ def stop(scene: Scene, rng: random.Random, *, name: str) -> None:
     with scene.note(scene.frozen if name in _NGINX else []):
         victim.suspend()
         try:
-            if name == "supervisord":
-                _fill_its_pipes(scene)
+            if (
+                name == "supervisord"
+            ):  # fill its pipe: nginx logs each of these requests
+                kind, junk = "junk while it stands still", Request(b"", "/no/such/path")
+                _ask_at(scene, kind, [junk], [number / 900 for number in range(900)])
             time.sleep(_STOPS_S[name])
         finally:
             # It may have been taken for dead.
             with suppress(psutil.NoSuchProcess):
                 victim.resume()
-
-
-def _fill_its_pipes(scene: Scene) -> None:
-    """Fill a pipe with log lines: nginx logs each of these requests."""
-    arrivals = [number / 900 for number in range(900)]
-    junk = [Request(b"", "/no/such/path")]
-    _ask_at(scene, "junk while supervisord stands still", junk, arrivals)
 
 
 def reload(scene: Scene, rng: random.Random) -> None:
@@ -136,15 +135,12 @@ def break_map(scene: Scene, rng: random.Random) -> None:
         scene.note_cut()
         for worker in master.children():
             worker.kill()
-        scene.wait("the gateway with a broken map", lambda: _is_healthy(scene))
+        ask = partial(requests.get, f"{scene.stack.url}/healthz", timeout=5)
+        scene.wait("the gateway with a broken map", lambda: ask().ok)
         if not master.is_running():
             scene.violations.append("a map being edited ended the whole gateway")
     finally:
         scene.stack.map.write_bytes(right)
-
-
-def _is_healthy(scene: Scene) -> bool:
-    return requests.get(f"{scene.stack.url}/healthz", timeout=5).ok
 
 
 def flood(scene: Scene, rng: random.Random) -> None:
@@ -254,15 +250,6 @@ def _connect(scene: Scene, number: int) -> socket.socket:
     address = (parts.hostname or "", parts.port or 0)
     source = (name_address(number), 0)
     return socket.create_connection(address, timeout=5, source_address=source)
-
-
-def _is_new(scene: Scene, name: str, pid: int) -> bool:
-    return VICTIMS[name](scene.stack).pid != pid
-
-
-def _is_open(scene: Scene) -> bool:
-    """nginx refuses TRACE without asking the gateway."""
-    return requests.request("TRACE", scene.stack.url, timeout=2).status_code > 0
 
 
 FAULTS: dict[str, Fault] = {

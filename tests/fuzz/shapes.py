@@ -23,7 +23,6 @@ from tests.documents.formats.paragraphs import run as word_run
 from tests.documents.formats.paragraphs import shape as slide_run
 from tests.documents.formats.test_epub import pack_epub
 from tests.documents.formats.test_opendocument import NOTE, pack_odf, span
-from tests.fuzz.trials import find_most_bytes
 
 #: The name of the only part of a document that is not a zip file.
 WHOLE = ""
@@ -100,11 +99,6 @@ class Shape:
     then: str = ""
     after: str = ""
     part: str = WHOLE
-
-    @property
-    def most_bytes(self) -> int:
-        """The largest size that is tried."""
-        return find_most_bytes(self.ending)
 
     def write(self, size: int) -> bytes:
         """Return the document of a size, packed or not."""
