@@ -15,7 +15,9 @@ from models.phrasebook_recipe.corpus import Corpus
 from tests.e2e.conftest import ALL_TASKS
 from tests.e2e.real_stack import start_stack, use_after_unloading, wait_until
 from tests.e2e.test_translation import translate, translate_pairs
-from tests.e2e.test_vision import (
+
+# These tests of a stack with TorchServe also run here, with the fixtures of this file.
+from tests.e2e.test_vision import (  # noqa: F401
     samples,
     test_an_image_gets_its_caption_in_every_form,
     test_bad_images_are_refused_and_harm_no_other,
@@ -23,16 +25,6 @@ from tests.e2e.test_vision import (
     test_many_clients_get_the_captions_of_their_own_frames,
     test_objects_are_found_in_images_of_many_sizes_at_once,
 )
-
-#: Tests of the stack with TorchServe that also run here, with the fixtures of this file.
-__all__ = [
-    "samples",
-    "test_an_image_gets_its_caption_in_every_form",
-    "test_bad_images_are_refused_and_harm_no_other",
-    "test_labels_are_right_and_as_many_as_were_asked_for",
-    "test_many_clients_get_the_captions_of_their_own_frames",
-    "test_objects_are_found_in_images_of_many_sizes_at_once",
-]
 
 
 @pytest.fixture(scope="module")

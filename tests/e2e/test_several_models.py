@@ -1,4 +1,4 @@
-"""A map with several models on a real stack."""
+"""Maps with several models, and with one that is unloaded, on a real stack."""
 
 import json
 import shutil
@@ -17,6 +17,7 @@ from tests.e2e.real_stack import (
     operate,
     processes,
     start_stack,
+    use_after_unloading,
     wait_until,
     write_command,
 )
@@ -96,3 +97,11 @@ def check_reload(stack: Stack, folder: Path, cache: Path) -> None:
         watching.join(LIMIT_S)
     assert not refused
     assert len(before & find_workers(stack)) == len(before) - 1 == 2
+
+
+def test_an_unused_model_is_unloaded_and_comes_back(tmp_path, cache):
+    section = {"engine": "echo", "idle_unload_s": 2}
+    content = {"cuda_id": {"fr": "cpu"}, "translation": section}
+    with start_stack(tmp_path / "run", cache, content=content) as stack:
+        use_after_unloading(stack.url)
+        assert "RUNNING" in operate(stack.run, cache, "status")
