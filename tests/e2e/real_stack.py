@@ -129,10 +129,10 @@ def use_after_unloading(url: str) -> None:
     wait_until(was_unloaded, every_s=3)
 
 
-def is_ready(url: str) -> bool:
-    """Whether all languages are ready."""
+def is_ready(url: str, path: str = "/readyz") -> bool:
+    """Whether all languages are ready, or what else a path tells."""
     try:
-        return requests.get(f"{url}/readyz", timeout=5).ok
+        return requests.get(f"{url}{path}", timeout=5).ok
     except requests.RequestException:
         return False
 

@@ -9,7 +9,7 @@ import pickle
 import random
 import struct
 import zlib
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
@@ -21,7 +21,6 @@ from PIL import Image
 from urllib3 import connection_from_url
 from urllib3.exceptions import HTTPError
 
-from benchmarks.instruments.generator import Request, Target
 from deploy.stack import Stack
 from tests.e2e.real_stack import processes
 from tests.e2e.reverse_proxy import start_proxy
@@ -206,17 +205,13 @@ FORMS = (
 )
 
 
-def aim(url: str) -> list[Target]:
-    """Return targets for every form on every route, plain and gzipped, one per header set."""
-    asked: dict[tuple[str, str], list[Request]] = defaultdict(list)
-    for kind, body in FORMS:
-        packed = gzip.compress(body)
-        for route in TEXT_ROUTES:
-            asked[kind, "identity"].append(Request(body, route))
-            asked[kind, "gzip"].append(Request(packed, route))
+def list_requests() -> list[tuple[str, bytes, dict[str, str]]]:
+    """Return the route, body and headers of every form on every route, plain and gzipped."""
     return [
-        Target(url, some, headers={"Content-Type": kind, "Content-Encoding": encoding})
-        for (kind, encoding), some in asked.items()
+        (route, content, {"Content-Type": kind, "Content-Encoding": encoding})
+        for kind, body in FORMS
+        for encoding, content in (("identity", body), ("gzip", gzip.compress(body)))
+        for route in TEXT_ROUTES
     ]
 
 
@@ -228,21 +223,15 @@ def test_hostile_forms_are_in_nobodys_way(tmp_path: Path):
     """Meanwhile one other client gets at least a quarter as many answers: each form once
     blocked the loop for a second."""
 
-    def ask(target: Target, request: Request) -> int:
-        return pool.request(
-            "POST", request.path, body=request.body, headers=target.headers
-        ).status
+    def ask(route: str, body: bytes, headers: dict[str, str]) -> int:
+        return pool.request("POST", route, body=body, headers=headers).status
 
     with (
         start_proxy(tmp_path) as proxy,
         connection_from_url(proxy.url, maxsize=30, retries=False, timeout=60) as pool,
         ThreadPoolExecutor(20) as threads,
     ):
-        hostile = [
-            threads.submit(ask, target, request)
-            for target in aim(proxy.url) * 4
-            for request in target.requests
-        ]
+        hostile = [threads.submit(ask, *request) for request in list_requests() * 4]
         others: Counter[int] = Counter()
         while wait(hostile, timeout=0).not_done:
             others[pool.request("GET", "/healthz").status] += 1

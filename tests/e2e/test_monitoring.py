@@ -58,13 +58,6 @@ def query(prometheus: str, expression: str) -> dict[frozenset[tuple[str, str]], 
     }
 
 
-def is_up(prometheus: str) -> bool:
-    try:
-        return requests.get(f"{prometheus}/-/ready", timeout=LIMIT_S).ok
-    except requests.ConnectionError:
-        return False
-
-
 @pytest.fixture(scope="module")
 def prometheus(stack: Stack, cache: Path, promtool: Path) -> Iterator[str]:
     """The Prometheus of `make monitor`, which scrapes every two seconds."""
@@ -79,7 +72,7 @@ def prometheus(stack: Stack, cache: Path, promtool: Path) -> Iterator[str]:
         assert process.stdout
         address = re.search(r"http://[\w.:]+", process.stdout.readline())
         assert address
-        wait_until(lambda: is_up(address[0]))
+        wait_until(lambda: is_ready(address[0], "/-/ready"))
         configuration = stack.run / "prometheus/prometheus.yml"
         text = configuration.read_text("utf-8")
         configuration.write_text(re.sub(r"(_interval|_timeout): \d+s", r"\1: 2s", text))

@@ -199,7 +199,9 @@ class Bench:
         return RunTotals(*totals)
 
     def read(self, name: str) -> str:
-        return (self.results / name).read_text("utf-8")
+        content = self.open_results().read(name)
+        assert content is not None
+        return content.decode()
 
     def read_records(self, name: str) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self.read(name).split("\n") if line]

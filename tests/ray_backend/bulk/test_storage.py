@@ -18,7 +18,7 @@ from ray_backend.bulk.storage import ObjectFolder, Store, fetch, find
 from tests.clients.drawing import draw_number, write_video
 from tests.object_store import serve_objects
 from tests.ray_backend.bulk.conftest import Bench, Stop, check, fill
-from tests.ray_backend.bulk.test_job import Reader, make_answerer, make_job
+from tests.ray_backend.bulk.test_job import Reader, caption_videos
 
 BUCKET = "bulk-tests"
 numbers = count()
@@ -46,10 +46,6 @@ def place(
 class ObjectBench(Bench):
     url: str = ""
 
-    @property
-    def bucket(self) -> ObjectFolder:
-        return ObjectFolder(f"{self.url}/dst")
-
     def write(self, name: str, content: str | bytes) -> Path:
         with ObjectFolder(self.locate_sources()).create(name) as file:
             file.write(content.encode() if isinstance(content, str) else content)
@@ -59,12 +55,7 @@ class ObjectBench(Bench):
         return f"{self.url}/src"
 
     def open_results(self) -> Store:
-        return self.bucket
-
-    def read(self, name: str) -> str:
-        content = self.bucket.read(name)
-        assert content is not None
-        return content.decode()
+        return ObjectFolder(f"{self.url}/dst")
 
 
 @pytest.fixture
@@ -171,8 +162,7 @@ def test_videos_are_captioned_from_bucket_to_bucket(bench, tmp_path):
     write_video(tmp_path / "a.mp4", [draw_number(n, 48, 64) for n in range(20)])
     bench.write("more/a.mp4", (tmp_path / "a.mp4").read_bytes())
     bench.write("b.mp4", b"no video")
-    job = make_job(bench.bucket)
-    bench.run(job=job, answerer=make_answerer(Reader(), job))
+    caption_videos(bench, Reader())
     records = bench.read_records("more/a.jsonl")
     assert [record["caption"] for record in records] == [str(n) for n in range(20)]
     assert {record["video"] for record in records} == {f"{bench.url}/src/more/a.mp4"}
