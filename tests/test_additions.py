@@ -71,11 +71,8 @@ os._exit(0)
 ASK_API = """
 import json, pathlib
 from deploy.rendering import render_errors
-from tests.gateway.conftest import LANGUAGES, make_clients, write_map
-from tests.gateway.fake_torchserve import FakeTorchServe
-folder = pathlib.Path.cwd()
-models = write_map(folder / "map.json", LANGUAGES, ())
-with FakeTorchServe(folder / "key") as fake, make_clients(fake, models, folder) as make:
+from tests.gateway.conftest import serve_fake
+with serve_fake(pathlib.Path.cwd()) as make:
     client = make()
     for target in ("ko", "xx"):
         answer = client.post("/short", json={"t": "Hello", "to": target})

@@ -17,8 +17,7 @@ from handlers.base import ModelConfig
 from handlers.engine.translation import conversion
 from handlers.translation import TranslationHandler
 from models.phrasebook_recipe.phrasebook import MODEL as PHRASEBOOK
-from tests.gateway.conftest import LANGUAGES, make_clients, write_map
-from tests.gateway.fake_torchserve import FakeTorchServe
+from tests.gateway.conftest import serve_fake
 from tests.handlers.fakes import ask, make_options
 
 ROOT = Path(__file__).parents[1]
@@ -54,12 +53,8 @@ def trace(prepare: Callable[[], Callable[[], object]]) -> set[str]:
 @pytest.mark.slow
 def test_a_request_to_translate_passes_few_modules(tmp_path: Path):
     """Fail with the list of modules if the path grows: merge two, or take one off the path."""
-    path = write_map(tmp_path / "map.json", LANGUAGES, ())
     answers: list[Any] = []
-    with (
-        FakeTorchServe(tmp_path / "key_file.json") as torchserve,
-        make_clients(torchserve, path, tmp_path) as make,
-    ):
+    with serve_fake(tmp_path) as make:
         client = make()
         client.post("/", json=WANTED)  # work that is done once
         ask_gateway = partial(client.post, "/", json=WANTED)

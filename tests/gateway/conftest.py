@@ -162,6 +162,17 @@ def make_clients(torchserve, map_path: Path, folder: Path) -> Iterator[MakeClien
         app.close()
 
 
+@contextmanager
+def serve_fake(folder: Path, tasks: Sequence[str] = ()) -> Iterator[MakeClient]:
+    """Yield a factory of clients of gateways in front of a new fake."""
+    map_path = write_map(folder / "map.json", LANGUAGES, tasks)
+    with (
+        FakeTorchServe(folder / "key_file.json") as torchserve,
+        make_clients(torchserve, map_path, folder) as make,
+    ):
+        yield make
+
+
 @pytest.fixture
 def make_client(torchserve, map_path, tmp_path) -> Iterator[MakeClient]:
     with make_clients(torchserve, map_path, tmp_path) as make:
@@ -190,12 +201,7 @@ def make_guarded(run: Path, make_client: MakeClient) -> MakeClient:
 @pytest.fixture(scope="module")
 def shared_client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlaskClient]:
     """One client for all tests of a file that leave it unchanged; its fake only echoes."""
-    folder = tmp_path_factory.mktemp("shared")
-    path = write_map(folder / "map.json", LANGUAGES, TASKS)
-    with (
-        FakeTorchServe(folder / "key_file.json") as torchserve,
-        make_clients(torchserve, path, folder) as make,
-    ):
+    with serve_fake(tmp_path_factory.mktemp("shared"), TASKS) as make:
         yield make()
 
 

@@ -25,8 +25,7 @@ from gateway.database import find_database
 from gateway.settings import Settings
 from tests.e2e.real_stack import wait_until
 from tests.fake_api import Failure, FakeApi
-from tests.gateway.conftest import LANGUAGES, make_clients, write_map
-from tests.gateway.fake_torchserve import FakeTorchServe
+from tests.gateway.conftest import serve_fake
 
 SENTENCES = [f"Sentence {number}." for number in range(200)]
 PAIR = {"src_lang": "en", "tgt_lang": "ko"}
@@ -57,11 +56,7 @@ def main(folder: Path) -> None:
 
 def _use_gateway(scratch: Path) -> dict[str, str]:
     """Create two keys, and usage, a glossary and two documents of one; return the tokens."""
-    map_path = write_map(scratch / "map.json", LANGUAGES, ())
-    with (
-        FakeTorchServe(scratch / "key_file.json") as torchserve,
-        make_clients(torchserve, map_path, scratch) as make,
-    ):
+    with serve_fake(scratch) as make:
         storage = KeyStorage(find_database(Settings()))
         tokens = {
             "cat-tool": storage.add("cat-tool", Grant(5000, 600)),

@@ -24,8 +24,7 @@ from documents.storage import DocumentLimits, DocumentStorage, Order, State
 from gateway.access.usage import find_month
 from tests.e2e.real_stack import wait_until
 from tests.fake_api import FakeApi
-from tests.gateway.conftest import LANGUAGES, make_clients, write_map
-from tests.gateway.fake_torchserve import FakeTorchServe
+from tests.gateway.conftest import serve_fake
 from tests.upgrade.recipe import PAIR, SENTENCES, start_documents
 
 BEFORE = Path(__file__).parent / "before"
@@ -85,11 +84,7 @@ def client(
         ledger = run / "access/usage/ledger"
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         ledger.write_text(f"{boot} {ledger.read_text().split()[1]}")
-    map_path = write_map(tmp_path / "map.json", LANGUAGES, ())
-    with (
-        FakeTorchServe(tmp_path / "key_file.json") as torchserve,
-        make_clients(torchserve, map_path, tmp_path) as make,
-    ):
+    with serve_fake(tmp_path) as make:
         yield make(keys="required", documents=run / "documents")
 
 

@@ -12,7 +12,6 @@ from clients.tables import TextReply
 from contract.tasks import TRANSLATION
 from gateway.app import create_app
 from gateway.errors import RowProblem
-from gateway.services.readers import Readers
 from gateway.settings import Settings
 from handlers import base
 from handlers.base import TaskError
@@ -74,21 +73,10 @@ def handler(models: Catalog) -> TranslationHandler:
 @pytest.fixture(scope="module")
 def client(models, handler, tmp_path_factory) -> Iterator[FlaskClient]:
     folder = tmp_path_factory.mktemp("gateway")
-    values = {"database_url": f"sqlite:///{folder}/db", "documents": folder}
-    made: list[Readers] = []
-
-    def make_readers() -> Readers:
-        made.append(Readers())
-        return made[-1]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gateway.app.Readers", make_readers)
-        app = create_app(
-            Settings.model_validate(values), models=models, backend=Backend(handler)
-        )
+    settings = Settings(database_url=f"sqlite:///{folder}/db", documents=folder)
+    app = create_app(settings, models=models, backend=Backend(handler))
     yield app.test_client()
     app.close()
-    made[0].close()
 
 
 def ask(client: FlaskClient, text: str, **options: str) -> TextReply:
