@@ -99,12 +99,13 @@ class Scene:
     def wait(self, what: str, condition: Callable[[], bool]) -> bool:
         """Return whether a condition is met in time, and note a violation if not."""
         give_up_at = time.monotonic() + self.back_s
-        while not _holds(condition):
-            if time.monotonic() > give_up_at:
-                self.violations.append(f"{what}: not within {self.back_s:.0f} s")
-                return False
+        while time.monotonic() < give_up_at:
+            with suppress(*_UNREADABLE):
+                if condition():
+                    return True
             time.sleep(_LOOK_S)
-        return True
+        self.violations.append(f"{what}: not within {self.back_s:.0f} s")
+        return False
 
     def find(self, name: str) -> psutil.Process | None:
         """Return a process by its name in VICTIMS, or note a violation and return None."""
@@ -120,12 +121,6 @@ class Scene:
             return True
 
         return found[0] if self.wait(f"no {what}", look) else default
-
-
-def _holds(condition: Callable[[], bool]) -> bool:
-    with suppress(*_UNREADABLE):
-        return condition()
-    return False
 
 
 def repeat(look: Callable[[], None], every_s: float) -> AbstractContextManager[None]:
