@@ -1,13 +1,11 @@
 """The gateway alone with the model that ships in it, as docs/embedded.md starts it."""
 
 import json
-import os
 import re
 import signal
-import sys
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +18,6 @@ import catalog
 from contract.languages import normalize_language
 from contract.tasks import CAPTIONING, CLASSIFICATION, DETECTION
 from deploy.stack import ROOT
-from gateway.settings import PREFIX
 from tests import random_vision
 from tests.e2e.real_stack import (
     is_ready,
@@ -29,13 +26,20 @@ from tests.e2e.real_stack import (
     wait_until,
     write_command,
 )
-from tests.gateway.test_gunicorn import find_url, is_alive
+from tests.gateway.test_gunicorn import is_alive, serve
 from tests.handlers.encoding import write_image
 
 LIMIT_S = 120
 #: A batch that waits this long for more rows fails its test.
 FOR_EVER_MS = 10 * LIMIT_S * 1000
 BATCH = 64
+#: The page's command, which `serve` runs.
+COMMAND = (
+    "\nGATEWAY_BACKEND=embedded .venv/bin/gunicorn --config gateway/gunicorn.conf.py "
+    '"gateway.app:create_app()"\n'
+)
+#: Variables of a gateway in a stack.
+OTHERS = ("BABELGATE_SENTENCES_AT_ONCE", "PROMETHEUS_MULTIPROC_DIR", "WEB_CONCURRENCY")
 GREETING = {"src_lang": "en", "src_text": "Good morning", "tgt_lang": "fr"}
 #: A sentence that is slow to translate, in as many wordings as a batch has rows.
 LONG = [
@@ -68,36 +72,19 @@ def start(
 ) -> Iterator[Gateway]:
     """Start Gunicorn by the page's command; yield once the models are loaded."""
     content = json.loads(catalog.MAP.read_text("utf-8")) | sections
-    map_path = folder / "map.json"
+    map_path = folder / "embedded.json"
     map_path.write_text(json.dumps(content))
-    (command,) = re.findall(
-        r"^GATEWAY_BACKEND=embedded \.venv/bin/gunicorn --config (\S+) \"(\S+)\"$",
-        (ROOT / "docs/embedded.md").read_text("utf-8"),
-        re.MULTILINE,
-    )
-    inherited = {k: v for k, v in os.environ.items() if not k.startswith(PREFIX)}
-    inherited.pop("WEB_CONCURRENCY", None)
+    assert COMMAND in (ROOT / "docs/embedded.md").read_text("utf-8")
     variables = {
+        **dict.fromkeys(OTHERS, ""),
         "GATEWAY_BACKEND": "embedded",
-        "BABELGATE_GATEWAY_BIND": "127.0.0.1:0",
         "BABELGATE_MAP": str(map_path),
         "BABELGATE_CACHE": str(cache),
         "BABELGATE_TIMEOUT_S": str(LIMIT_S),
     }
-    log = folder / "log"
-    gunicorn = [sys.executable, "-m", "gunicorn", "--config", *command]
-    with log.open("wb") as said:
-        master = psutil.Popen(
-            gunicorn, cwd=ROOT, env=inherited | variables, stdout=said, stderr=said
-        )
-    try:
-        url = find_url(folder)
+    with serve(folder, **variables) as (url, master):
         wait_until(lambda: is_ready(url))
-        yield Gateway(url, master, log)
-    finally:
-        with suppress(psutil.NoSuchProcess):
-            master.terminate()
-        master.wait(LIMIT_S)
+        yield Gateway(url, master, folder / "log")
 
 
 @pytest.fixture(scope="module")

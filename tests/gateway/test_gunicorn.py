@@ -38,7 +38,8 @@ FRAME_BYTES = 128 * 128 * 3
 
 
 def start(folder: Path, *, app: str = "gateway.app", **variables: str) -> psutil.Popen:
-    """Start Gunicorn as supervisor does, on a free port; its log is in `folder`."""
+    """Start Gunicorn as supervisor does, on a free port; its log is in `folder`. An empty
+    variable is left out."""
     inherited = {k: v for k, v in os.environ.items() if not k.startswith(PREFIX)}
     map_path = write_map(folder / "map.json", LANGUAGES, TASKS)
     environment = inherited | {
@@ -51,7 +52,8 @@ def start(folder: Path, *, app: str = "gateway.app", **variables: str) -> psutil
     gunicorn = [sys.executable, "-m", "gunicorn", "--config=gateway/gunicorn.conf.py"]
     gunicorn.append(f"{app}:create_app()")
     with (folder / "log").open("wb") as log:
-        return psutil.Popen(gunicorn, cwd=ROOT, env=environment | variables, stderr=log)
+        given = {k: v for k, v in (environment | variables).items() if v}
+        return psutil.Popen(gunicorn, cwd=ROOT, env=given, stderr=log)
 
 
 @contextmanager
