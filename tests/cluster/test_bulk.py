@@ -6,7 +6,7 @@ import re
 import signal
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import psutil
@@ -71,22 +71,15 @@ def make_place(folder: Path) -> Place:
     return place
 
 
-@contextmanager
 def start(
     cluster: NamespaceCluster, place: Place, *options: str
-) -> Iterator[subprocess.Popen[str]]:
+) -> AbstractContextManager[subprocess.Popen[str]]:
     """Run the bulk command on the head."""
-    where = ("--address", f"{cluster.head.address}:7800", *options)
-    folders = (str(place.folder / "src"), str(place.results))
-    process = place.run(
-        cluster.head.enter(*COMMAND, *TEXTS, *where, *folders),
+    return place.start(
+        options=[*TEXTS, "--address", f"{cluster.head.address}:7800", *options],
+        command=cluster.head.enter(*COMMAND),
         BABELGATE_RAY_TOKEN_FILE=str(cluster.find_node(cluster.head).token_file),
     )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
 
 
 def find_workers(cluster: NamespaceCluster) -> dict[Host, list[psutil.Process]]:

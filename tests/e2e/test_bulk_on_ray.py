@@ -71,23 +71,26 @@ class Place:
         content = {"cuda_id": {"fr": "cpu"}, "translation": section}
         (self.folder / "map.json").write_text(json.dumps(content))
 
-    def run(self, command: Sequence[str], **changed: str) -> subprocess.Popen[str]:
-        """Start a command with the map, which Ctrl-C interrupts."""
+    @contextmanager
+    def start(
+        self,
+        source: str = "",
+        results: str = "",
+        options: Sequence[str] = TEXTS,
+        command: Sequence[str] = COMMAND,
+        **changed: str,
+    ) -> Iterator[subprocess.Popen[str]]:
+        """Run the bulk command during the block, and kill it; all its processes must end.
+        Ctrl-C interrupts it."""
+        places = [source or self.folder / "src", results or self.results]
         # A killed program leaves a folder of temporary files.
         changed |= {
             "BABELGATE_MAP": str(self.folder / "map.json"),
             "TMPDIR": str(self.temporary),
         }
-        return spawn(*command, cwd=ROOT, **changed)
-
-    @contextmanager
-    def start(
-        self, source: str = "", results: str = "", options: Sequence[str] = TEXTS
-    ) -> Iterator[subprocess.Popen[str]]:
-        """Run the bulk command during the block, and kill it; all its processes must end."""
-        places = [source or self.folder / "src", results or self.results]
-        options = [*options, "--workers", "2", "--cpus", "1"]
-        process = self.run([*COMMAND, *options, *map(str, places)])
+        workers = ("--workers", "2", "--cpus", "1")
+        arguments = (*command, *workers, *options, *places)
+        process = spawn(*arguments, cwd=ROOT, **changed)
         try:
             yield process
         finally:
