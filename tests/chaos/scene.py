@@ -26,7 +26,7 @@ _LOOK_S, _CUT_S = 0.05, 5.0
 #: The interval of reading nginx's waits for a core, and the shortest wait that counts.
 _WAITS_S, _LEAST_S = 0.1, 0.01
 #: Errors of reading a program while it starts.
-_UNREADABLE = (psutil.Error, OSError, ValueError, LookupError, StopIteration)
+_UNREADABLE = (psutil.Error, OSError, ValueError, LookupError)
 
 
 @dataclass(frozen=True)

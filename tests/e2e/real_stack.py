@@ -28,6 +28,8 @@ from ray_backend.nodes import LOOPBACK
 from tests.programs import call
 
 START_S = 300
+#: A word in the command line of TorchServe's workers.
+MODEL_WORKER = "model_service_worker"
 #: The time before a client's next request. Without it the clients alone would saturate the
 #: cores, and requests would fail for that reason.
 _PAUSE_S = 0.05
@@ -208,28 +210,21 @@ def list_ours(run: Path) -> list[psutil.Process]:
     return found
 
 
-def _find(stack: Stack, word: str) -> psutil.Process:
-    return next(p for p in processes(stack) if word in write_command(p))
-
-
-def _find_leader(program: str) -> Callable[[Stack], psutil.Process]:
-    return lambda stack: stack.find_leader(program)
-
-
-def _find_child(program: str) -> Callable[[Stack], psutil.Process]:
-    return lambda stack: stack.find_leader(program).children()[-1]
+def find_processes(stack: Stack, word: str) -> list[psutil.Process]:
+    """Return the processes with a word in their command line."""
+    return [process for process in processes(stack) if word in write_command(process)]
 
 
 #: Functions that find the processes that a test may kill or stop.
 VICTIMS: dict[str, Callable[[Stack], psutil.Process]] = {
-    "nginx master": _find_leader("nginx"),
-    "nginx worker": _find_child("nginx"),
-    "gateway master": _find_leader("gateway"),
-    "gateway worker": _find_child("gateway"),
-    "registrar": _find_leader("registrar"),
-    "documents": _find_leader("documents"),
-    "java": lambda stack: _find(stack, "org.pytorch.serve.ModelServer"),
-    "model worker": lambda stack: _find(stack, "model_service_worker"),
+    "nginx master": lambda stack: stack.find_leader("nginx"),
+    "nginx worker": lambda stack: stack.find_leader("nginx").children()[-1],
+    "gateway master": lambda stack: stack.find_leader("gateway"),
+    "gateway worker": lambda stack: stack.find_leader("gateway").children()[-1],
+    "registrar": lambda stack: stack.find_leader("registrar"),
+    "documents": lambda stack: stack.find_leader("documents"),
+    "java": lambda stack: find_processes(stack, "org.pytorch.serve.ModelServer")[0],
+    "model worker": lambda stack: find_processes(stack, MODEL_WORKER)[0],
     "supervisord": lambda stack: processes(stack)[0],
 }
 
@@ -241,7 +236,7 @@ def kill(stack: Stack, name: str, *, limit_s: float = 90) -> None:
     victim.wait(limit_s)
 
     def is_replaced() -> bool:
-        with suppress(psutil.NoSuchProcess, StopIteration, IndexError):
+        with suppress(psutil.NoSuchProcess, IndexError):
             return VICTIMS[name](stack).pid != victim.pid
         return False
 

@@ -11,13 +11,14 @@ import requests
 from benchmarks.instruments.generator import Request, Target, ask_within
 from deploy.stack import MANAGEMENT, ROOT, Stack
 from tests.e2e.real_stack import (
+    MODEL_WORKER,
+    find_processes,
     is_ready,
     keep_asking,
     list_listening,
     operate,
     processes,
     wait_until,
-    write_command,
 )
 from tests.programs import run
 from torchserve_backend.management import Management, read_key
@@ -62,9 +63,7 @@ def test_a_reload_drops_no_request(stack: Stack, deploy: Callable[..., str]):
 
 
 def test_translation_workers_have_no_torch_in_memory(stack: Stack):
-    workers = [
-        p for p in processes(stack) if "model_service_worker" in write_command(p)
-    ]
+    workers = find_processes(stack, MODEL_WORKER)
     assert len(workers) == 14
     for worker in workers:
         files = {mapped.path for mapped in worker.memory_maps()}

@@ -2,24 +2,24 @@
 
 import json
 import shutil
-import threading
-from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 import requests
 
+from benchmarks.instruments.generator import Request, Target, ask_within
 from catalog import ROOT
 from deploy.stack import Stack
 from tests.e2e.real_stack import (
+    MODEL_WORKER,
+    find_processes,
     is_ready,
+    keep_asking,
     operate,
-    processes,
     start_stack,
     use_after_unloading,
     wait_until,
-    write_command,
 )
 
 pytestmark = pytest.mark.faults
@@ -47,12 +47,6 @@ def name_models(answer: requests.Response) -> list[str]:
     return [model.partition("@")[0] for model in named]
 
 
-def find_workers(stack: Stack) -> set[int]:
-    """Return the process ids of TorchServe's workers."""
-    commands = {each.pid: write_command(each) for each in processes(stack)}
-    return {pid for pid, said in commands.items() if "model_service_worker" in said}
-
-
 @pytest.mark.parametrize("backend", ["torchserve", "ray"])
 def test_a_text_goes_through_the_pivot_on_a_real_stack(tmp_path, cache, backend):
     content = write_content(str(PAIR))
@@ -71,32 +65,23 @@ def test_a_text_goes_through_the_pivot_on_a_real_stack(tmp_path, cache, backend)
 
 def check_reload(stack: Stack, folder: Path, cache: Path) -> None:
     """Check that another model for French replaces one worker and loses no request."""
-    before, is_over = find_workers(stack), threading.Event()
-    refused: list[str] = []
-
-    def watch() -> None:
-        for number in count():
-            answers = (
-                ask(stack, "en", "Good morning", "de"),
-                ask(stack, "de", f"Guten Morgen {number}", "fr"),
-            )
-            refused.extend(each.text for each in answers if each.status_code != 200)
-            if is_over.is_set():
-                return
-
-    watching = threading.Thread(target=watch)
-    watching.start()
-    try:
+    before = {*find_processes(stack, MODEL_WORKER)}
+    pairs = [("en", "de"), ("de", "fr")] * 1000
+    rows = [
+        {"src_lang": source, "src_text": f"Guten Morgen {number}", "tgt_lang": target}
+        for number, (source, target) in enumerate(pairs)
+    ]
+    asked = [Request(json.dumps(row).encode(), "/translate") for row in rows]
+    target = Target(stack.url, asked, headers={"Connection": "close"})
+    with keep_asking(target, ask_within(LIMIT_S * 1000), clients=2) as replies:
         shutil.copytree(PAIR, folder / "new")
         content = write_content(str(folder / "new"))
         stack.map.write_text(json.dumps(content))
         operate(stack.run, cache, "up")
         wait_until(lambda: name_models(ask(stack, "en", "Thank you", "fr")) == ["new"])
-    finally:
-        is_over.set()
-        watching.join(LIMIT_S)
-    assert not refused
-    assert len(before & find_workers(stack)) == len(before) - 1 == 2
+    assert {one.status for one in replies} == {"200"}
+    kept = before.intersection(find_processes(stack, MODEL_WORKER))
+    assert len(kept) == len(before) - 1 == 2
 
 
 def test_an_unused_model_is_unloaded_and_comes_back(tmp_path, cache):
