@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from http.client import HTTPConnection
 from itertools import count
 from statistics import median
@@ -62,12 +63,9 @@ def ask(
 
 
 def ask_all(url: str, number: int, *, limit_ms: int = 30_000) -> list[BaseHTTPResponse]:
+    texts = [write_sentences(1) for _ in range(number)]
     with ThreadPoolExecutor(number) as threads:
-        asked = [
-            threads.submit(ask, url, write_sentences(1), limit_ms=limit_ms)
-            for _ in range(number)
-        ]
-        return [one.result() for one in asked]
+        return list(threads.map(partial(ask, url, limit_ms=limit_ms), texts))
 
 
 def count_waiting(stack: Stack, model: str) -> float:
@@ -84,21 +82,13 @@ def count_dropped(stack: Stack, model: str) -> float:
     return read_metric(stack.metrics_url, "BabelgateDroppedRows", f'="{model}"')
 
 
-def list_workers(stack: Stack, model: str) -> list[int]:
-    """The process ids of a model's workers."""
-    key = read_key(stack.key_file, "management")
-    response = requests.get(
-        f"{stack.management_url}/models/{model}",
-        headers={"Authorization": f"Bearer {key}"},
-        timeout=TIMEOUT_S,
-    )
-    return [worker["pid"] for worker in response.json()[0]["workers"]]
-
-
 @contextmanager
 def stopped(stack: Stack, model: str) -> Iterator[None]:
-    (pid,) = list_workers(stack, model)
-    worker = psutil.Process(pid)
+    """Stop a model's worker during the block."""
+    headers = {"Authorization": f"Bearer {read_key(stack.key_file, 'management')}"}
+    url = f"{stack.management_url}/models/{model}"
+    (described,) = requests.get(url, headers=headers, timeout=TIMEOUT_S).json()
+    (worker,) = (psutil.Process(each["pid"]) for each in described["workers"])
     worker.suspend()
     try:
         yield

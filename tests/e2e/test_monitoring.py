@@ -2,10 +2,8 @@
 
 import json
 import math
-import os
 import re
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -17,8 +15,9 @@ import requests
 import yaml
 
 from deploy.monitoring import MONITORING
-from deploy.stack import ROOT, Stack
+from deploy.stack import Stack
 from tests.e2e.real_stack import is_ready, list_listening, wait_until
+from tests.programs import spawn
 from torchserve_backend.management import Management
 
 TARGETS = ("ko", "de")
@@ -61,13 +60,8 @@ def query(prometheus: str, expression: str) -> dict[frozenset[tuple[str, str]], 
 @pytest.fixture(scope="module")
 def prometheus(stack: Stack, cache: Path, promtool: Path) -> Iterator[str]:
     """The Prometheus of `make monitor`, which scrapes every two seconds."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "deploy", "monitor", "--run-dir", str(stack.run)],
-        cwd=ROOT,
-        env=os.environ | {"BABELGATE_CACHE": str(cache), "COLUMNS": "160"},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    command = (sys.executable, "-m", "deploy", "monitor", "--run-dir", stack.run)
+    process = spawn(*command, BABELGATE_CACHE=str(cache), COLUMNS="160")
     try:
         assert process.stdout
         address = re.search(r"http://[\w.:]+", process.stdout.readline())

@@ -55,28 +55,21 @@ def shake_hands(stack: Stack, version: ssl.TLSVersion) -> tuple[str | None, str]
         return secure.version(), cipher[0] if cipher else ""
 
 
-@pytest.mark.parametrize(
-    ("version", "name"),
-    [(ssl.TLSVersion.TLSv1_2, "TLSv1.2"), (ssl.TLSVersion.TLSv1_3, "TLSv1.3")],
-)
+@pytest.mark.parametrize("name", ["TLSv1.2", "TLSv1.3"])
 @pytest.mark.filterwarnings("ignore:ssl.TLSVersion:DeprecationWarning")
-def test_modern_versions_are_spoken_and_no_old_one(stack, version, name):
-    spoken, cipher = shake_hands(stack, version)
+def test_modern_versions_are_spoken_and_no_old_one(stack, name):
+    spoken, cipher = shake_hands(stack, ssl.TLSVersion[name.replace(".", "_")])
     assert spoken == name
     assert "GCM" in cipher or "CHACHA20" in cipher
     with pytest.raises(ssl.SSLError):
         shake_hands(stack, ssl.TLSVersion.TLSv1_1)
 
 
-@pytest.mark.parametrize(
-    ("option", "version"), [("--http2", "2"), ("--http1.1", "1.1")]
-)
-def test_the_curl_that_is_shown_works_with_both_versions_of_http(
-    stack, option, version
-):
+@pytest.mark.parametrize("version", ["2", "1.1"])
+def test_the_curl_that_is_shown_works_with_both_versions_of_http(stack, version):
     shown = tls.write_curl(stack)
     assert "--resolve babelgate.test:" in shown
-    said = run(*shown.split(), option, "-s", "-w", "\n%{http_version}")
+    said = run(*shown.split(), f"--http{version}", "-s", "-w", "\n%{http_version}")
     headers, found = said.rsplit("\n", 1)
     assert found == version
     assert json.loads(headers)["X-Forwarded-Proto"] == "https"

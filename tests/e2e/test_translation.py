@@ -1,6 +1,7 @@
 """Right translations through port 7777, in every direction."""
 
 import random
+from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count, permutations
 from typing import Any
@@ -42,21 +43,14 @@ def translate(url: str, text: Any, source: str, target: str) -> Any:
 def translate_pairs(url: str, pairs: list[TextPair]) -> list[str]:
     """Return each pair's translation. One client per direction sends all of its texts, to fill
     the batches."""
-    directions: dict[tuple[str, str], list[int]] = {}
-    for number, pair in enumerate(pairs):
-        direction = pair.source_language, pair.target_language
-        directions.setdefault(direction, []).append(number)
-
-    def ask(direction: tuple[str, str]) -> list[str]:
-        texts = [pairs[number].source for number in directions[direction]]
-        return list(translate(url, texts, *direction))
-
-    found: dict[int, str] = {}
-    with ThreadPoolExecutor(len(directions)) as clients:
-        answered = clients.map(ask, directions)
-        for numbers, answers in zip(directions.values(), answered, strict=True):
-            found.update(zip(numbers, answers, strict=True))
-    return [found[number] for number in range(len(pairs))]
+    directions = [(pair.source_language, pair.target_language) for pair in pairs]
+    sources = defaultdict(list)
+    for direction, pair in zip(directions, pairs, strict=True):
+        sources[direction].append(pair.source)
+    with ThreadPoolExecutor(len(sources)) as clients:
+        found = clients.map(lambda each: translate(url, sources[each], *each), sources)
+    answers = dict(zip(sources, map(iter, found), strict=True))
+    return [next(answers[direction]) for direction in directions]
 
 
 def is_right(pair: TextPair, answer: str) -> bool:
@@ -80,12 +74,9 @@ def newcomer_pairs() -> list[TextPair]:
 
 def vary_typing(item: Item, source: str, target: str, turn: int) -> TextPair:
     text = item.text(source)
-    wording = (text, strip_marks(text), text[:1].lower() + text[1:])[turn % 3]
+    unmarked = text.rstrip(".!?。！？।؟ ").lstrip("¿¡")
+    wording = (text, unmarked, text[:1].lower() + text[1:])[turn % 3]
     return TextPair(item.category, source, target, wording, item.text(target))
-
-
-def strip_marks(text: str) -> str:
-    return text.rstrip(".!?。！？।؟ ").lstrip("¿¡")
 
 
 def test_what_a_newcomer_types_first_is_right_in_all_languages(url: str):
