@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -97,7 +97,7 @@ def learn(url: str, questions: Sequence[Question]) -> list[Question]:
             status, _, document = _exchange(client, question, 30.0)
         assert status in (200, 422), document
         right = document["translated"] if status == 200 else document["type"]
-        learned.append(Question(question.kind, question.body, right))
+        learned.append(replace(question, right=right))
     return learned
 
 

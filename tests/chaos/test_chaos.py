@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from subprocess import SubprocessError
 
@@ -78,37 +79,28 @@ def scene(tmp_path_factory, pytestconfig) -> Scene:
     began = time.monotonic()
     with start_stack(run, cache, content=MAP) as stack:
         scene = Scene(stack, cache, seed, time.monotonic() - began)
-        measure_and_harm(scene)
+        questions = learn(stack.url, write_questions(scene.marker))
+        look = repeat(lambda: scene.traces.update(find_open_traces(scene)), LOOK_S)
+        with look, watch_nginx(scene):
+            scene.capacity = find_capacity(scene)
+            # Warm up: batches of every length allocate buffers, and long texts start the
+            # processes that read them.
+            measure_under_load(scene, questions)
+            send_texts(scene, random.Random(seed))
+            before = measure_under_load(scene, questions)
+            children = count_children(stack)
+            harm(scene, questions)
+            wait_until_ready(scene, questions, children)
+            scene.memory_mb = (before, measure_under_load(scene, questions))
+        files = (path for path in stack.run.rglob("*") if path.is_file())
+        scene.traces.update(str(path) for path in files if has(path, scene.marker))
         return scene
-
-
-def measure_and_harm(scene: Scene) -> None:
-    """Measure a started stack, disrupt it, and measure it again."""
-    stack = scene.stack
-    questions = learn(stack.url, write_questions(scene.marker))
-    look = repeat(lambda: scene.traces.update(find_open_traces(scene)), LOOK_S)
-    with look, watch_nginx(scene):
-        scene.capacity = find_capacity(scene)
-        # Warm up: batches of every length allocate buffers, and long texts start the processes
-        # that read them.
-        measure_under_load(scene, questions)
-        send_texts(scene, random.Random(scene.seed))
-        before = measure_under_load(scene, questions)
-        children = count_children(stack)
-        harm(scene, questions)
-        wait_until_ready(scene, questions, children)
-        after = measure_under_load(scene, questions)
-    scene.memory_mb = (before, after)
-    files = (path for path in stack.run.rglob("*") if path.is_file())
-    scene.traces.update(str(path) for path in files if has(path, scene.marker))
 
 
 def find_capacity(scene: Scene) -> float:
     target = Target(scene.stack.url, write_flood(scene.marker))
-    manner = ask_within(PEAK_LIMIT_MS)
-    replies = ask_again(
-        target, manner, clients=PEAK_CLIENTS, seconds=PEAK_S, pause_s=0.1
-    )
+    ask_at_peak = partial(ask_again, target, ask_within(PEAK_LIMIT_MS))
+    replies = ask_at_peak(clients=PEAK_CLIENTS, seconds=PEAK_S, pause_s=0.1)
     return sum(reply.status == "200" for reply in replies) / PEAK_S
 
 
