@@ -79,12 +79,11 @@ class Description:
 
     def find_path(self, path: str) -> str:
         """Return the template of a request's path, or an empty string."""
-        for template in self.document["paths"]:
-            if re.fullmatch(
-                re.sub(r"{\w+}", "[^/]+", template), path.partition("?")[0]
-            ):
-                return str(template)
-        return ""
+        asked = path.partition("?")[0]
+        known = {
+            re.sub(r"{\w+}", "[^/]+", each): each for each in self.document["paths"]
+        }
+        return next((known[each] for each in known if re.fullmatch(each, asked)), "")
 
 
 def _close(schema: Any) -> Any:

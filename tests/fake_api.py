@@ -165,20 +165,17 @@ class _Handler(ScriptedHandler):
         with self._count() as document:
             if document is None:
                 self.answer(404, {"detail": "There is no such document."})
+            elif self.command == "DELETE" and self.fake.deleting:
+                self.answer(self.fake.deleting, {"detail": "It stays."})
+            elif self.command == "DELETE":
+                document.is_deleted = True
+                self.reply(204, b"")
             elif self.path.endswith("/result"):
                 self.reply(200, MARK + document.content)
             else:
                 self.answer(200, self._describe(document))
 
-    def do_DELETE(self) -> None:
-        with self._count() as document:
-            if document is None:
-                self.answer(404, {"detail": "There is no such document."})
-            elif self.fake.deleting:
-                self.answer(self.fake.deleting, {"detail": "It stays."})
-            else:
-                document.is_deleted = True
-                self.reply(204, b"")
+    do_DELETE = do_GET
 
     def do_POST(self) -> None:
         content = self.read_body()

@@ -1,7 +1,5 @@
 """Finds processes, listening ports and temporary files that a folder's tests leave behind."""
 
-from __future__ import annotations
-
 import gc
 import os
 import signal
@@ -9,7 +7,6 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
@@ -26,27 +23,19 @@ _KEPT = ("torchinductor_", "matplotlib-", "wgunicorn-")
 _HELPERS = ("resource_tracker", "forkserver")
 
 
-@dataclass(frozen=True)
 class Traces:
-    """The places where the tests of one run may leave traces."""
+    """The places where the tests of one run may leave traces: pytest's folder of temporary
+    files, and the machine's in it."""
 
-    #: pytest's folder of temporary files.
-    base: Path
-    #: The machine's folder of temporary files.
-    temporary: Path
-    #: The files in the repository's run directory before the run.
-    run: frozenset[Path]
-    #: The ports on which pytest's plugins listen.
-    ports: frozenset[int]
-    #: The traces reported so far.
-    told: set[str] = field(default_factory=set)
-
-    @classmethod
-    def begin(cls, base: Path) -> Traces:
-        temporary = base / "temporary"
-        temporary.mkdir()
-        run, ports = frozenset(ROOT.glob("run/*")), frozenset(_list_ports())
-        return cls(base, temporary, run, ports)
+    def __init__(self, base: Path) -> None:
+        self.base, self.temporary = base, base / "temporary"
+        self.temporary.mkdir()
+        #: The files in the repository's run directory before the run.
+        self.run = set(ROOT.glob("run/*"))
+        #: The ports on which pytest's plugins listen.
+        self.ports = set(_list_ports())
+        #: The traces reported so far.
+        self.told: set[str] = set()
 
     def find(self) -> list[str]:
         """List the traces that have not been reported yet."""
@@ -105,7 +94,7 @@ SHARED = pytest.StashKey[ExitStack]()
 @pytest.fixture(scope="session", autouse=True)
 def traces(tmp_path_factory, pytestconfig) -> Iterator[Traces]:
     """Direct the temporary files of the run, and of all that it starts, to one folder."""
-    found = Traces.begin(tmp_path_factory.getbasetemp())
+    found = Traces(tmp_path_factory.getbasetemp())
     pytestconfig.stash[_TRACES] = found
     # SIGTERM ends a run as Ctrl-C does, so that the programs it started end too.
     signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -80,17 +80,9 @@ def list_gateway_problems(base: type[Problem] = Problem) -> set[tuple[str, int]]
 
 def list_handler_problems() -> set[tuple[str, int]]:
     """Return the slug and status of every TaskError that a handler makes."""
-    calls = (
-        node
-        for path in ROOT.glob("handlers/**/*.py")
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "TaskError"
-    )
-    return {
-        (ast.literal_eval(call.args[1]), HTTPStatus[call.args[0].attr].value)
-        for call in calls
-        if isinstance(call.args[0], ast.Attribute)
-    }
+    made = list_names(r"(TaskError\(\s*HTTPStatus\.\w+,\s*\S+),", "handlers/**/*.py")
+    pairs = (re.findall(r"\.(\w+),\s*\"(.+)\"", each)[0] for each in made)
+    return {(slug, HTTPStatus[name].value) for name, slug in pairs}
 
 
 def list_undocumented(text: str, names: list[str]) -> list[str]:

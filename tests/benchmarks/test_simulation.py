@@ -15,6 +15,8 @@ LONG = {"seconds": 200, "settle_s": 20}
 ROW_BY_ROW: dict[str, Any] = {"ms": {1: 10}, "batch_size": 1, "max_batch_delay": 0}
 #: A batch takes 10 ms, plus 1 ms per row.
 BATCHES = {"ms": {1: 11, 2: 12}, "batch_size": 32}
+#: A gateway that takes longer for a request than the model.
+GATEWAY = {"gateways": {"request_ms": 2}, "replica": {"ms": {1: 0.001}}}
 #: For a day: a batch takes 100 ms, plus 10 ms per row.
 REPLICA = {"ms": {1: 110, 2: 120}, "batch_size": 16, "max_batch_delay": 50}
 DAY = {"moments": 4, "seconds": 10, "settle_s": 2, "target_ongoing_requests": 15}
@@ -37,26 +39,18 @@ def wait_ms(outcome: simulation.LanguageOutcome, service_ms: float) -> float:
 
 
 @pytest.mark.parametrize(
-    ("parts", "service_ms", "wait"),
+    ("traffic", "parts", "service_ms", "wait"),
     [
-        ({"traffic": {"requests_per_s": 60}}, 10, 10 * 0.6 / 0.8),
-        (
-            {"traffic": {"requests_per_s": 60, "tokens_spread": 1.0}},
-            *(10, 10 * 0.6 / 0.8 * 2),
-        ),
-        (
-            {
-                "traffic": {"requests_per_s": 400},
-                "gateways": {"request_ms": 2},
-                "replica": {"ms": {1: 0.001}},
-            },
-            *(2, 2 * 0.8 / 0.4),
-        ),
+        ({"requests_per_s": 60}, {}, 10, 10 * 0.6 / 0.8),
+        ({"requests_per_s": 60, "tokens_spread": 1.0}, {}, 10, 10 * 0.6 / 0.8 * 2),
+        ({"requests_per_s": 400}, GATEWAY, 2, 2 * 0.8 / 0.4),
     ],
     ids=["a row at a time", "lengths that differ", "a gateway's process"],
 )
-def test_a_queue_waits_as_pollaczek_and_khinchine_found(parts, service_ms, wait):
-    outcome = simulate(stretch=LONG, **parts)
+def test_a_queue_waits_as_pollaczek_and_khinchine_found(
+    traffic, parts, service_ms, wait
+):
+    outcome = simulate(stretch=LONG, traffic=traffic, **parts)
     assert wait_ms(outcome, service_ms) == pytest.approx(wait, rel=0.1)
 
 
@@ -87,16 +81,10 @@ def test_replicas_share_their_load():
     assert least < wait(8, ingresses=8)
 
 
-@pytest.mark.parametrize(
-    "replica",
-    [
-        pytest.param({"queue_size": 5}, id="full queue"),
-        pytest.param({"queue_size": 10_000}, id="no time"),
-    ],
-)
-def test_what_cannot_be_done_is_refused_and_the_rest_is_in_time(replica):
+@pytest.mark.parametrize("size", [5, 10_000], ids=["full queue", "no time"])
+def test_what_cannot_be_done_is_refused_and_the_rest_is_in_time(size):
     traffic = {"requests_per_s": 200, "timeout_s": 1}
-    outcome = simulate(traffic=traffic, replica=replica)
+    outcome = simulate(traffic=traffic, replica={"queue_size": size})
     assert outcome.requests_per_s == pytest.approx(100, rel=0.01)
     assert outcome.refused == pytest.approx(0.5, abs=0.02)
     assert outcome.late == 0

@@ -1,10 +1,9 @@
 """The promises of a cluster of three machines, whichever part fails."""
 
-import subprocess
+import re
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
@@ -25,6 +24,7 @@ from ray_backend.deployment import explain_unplaced
 from ray_backend.nodes import PORTS, WORKERS
 from tests.cluster import faults
 from tests.cluster.faults import list_pids, suffer
+from tests.programs import run
 
 #: Shorter than the absence that the docs allow, but longer than until others notice.
 _ABSENT_S = 10
@@ -193,12 +193,5 @@ def test_a_model_without_a_place_says_so(more: NamespaceCluster, target: Target)
 def list_listening(host: Host) -> set[tuple[str, int]]:
     """Return the addresses and ports on which a host listens."""
     command = host.enter("ss", "--listening", "--tcp", "--numeric", "--no-header")
-    said = subprocess.check_output(command, text=True)
-    places = (line.split()[3].rpartition(":") for line in said.splitlines())
-    return {(_read_address(address), int(port)) for address, _, port in places}
-
-
-def _read_address(text: str) -> str:
-    """Return an address without brackets, and an IPv4-mapped IPv6 address as IPv4."""
-    bare = text.strip("[]").replace("*", "0.0.0.0")
-    return str(getattr(ip_address(bare), "ipv4_mapped", None) or ip_address(bare))
+    places = re.findall(r" \[?(?:::ffff:)?(\S+?)\]?:(\d+) ", run(*command))
+    return {(address, int(port)) for address, port in places}

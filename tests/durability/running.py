@@ -59,23 +59,12 @@ class Diary:
         return True
 
 
-@dataclass(frozen=True)
 class Site:
-    """A folder, the diary of its users, and the tracebacks of processes."""
+    """A folder, the diary of its users, the tracebacks of processes, and a mark."""
 
-    top: Path
-
-    @property
-    def folder(self) -> Path:
-        return self.top / "folder"
-
-    @property
-    def diary(self) -> Diary:
-        return Diary(self.top / "diary")
-
-    @property
-    def failures(self) -> Path:
-        return self.top / "failures"
+    def __init__(self, top: Path) -> None:
+        self.folder, self.diary = top / "folder", Diary(top / "diary")
+        self.failures, self.ended = top / "failures", top / "ended"
 
     def fork(self, function: Callable[[], object]) -> int:
         """Start a process that records its traceback."""
@@ -126,7 +115,7 @@ def act(site: Site, scenario: ModuleType, fault: Fault, number: int) -> None:
         scenario.act(site.folder, site.diary)
         operations.end()
     if operations.count < number:
-        (site.top / "ended").touch()
+        site.ended.touch()
     loose = getattr(scenario, "LOOSE", ())
     torn = [name for name in operations.torn if not any(part in name for part in loose)]
     assert torn == [], torn
@@ -145,7 +134,7 @@ def run(scenario: ModuleType, fault: Fault) -> int:
             site.call(partial(scenario.check, site.folder, site.diary))
             if site.failures.exists():
                 sys.exit(f"{fault} at {number}:\n{site.failures.read_text()}")
-            if (site.top / "ended").exists():
+            if site.ended.exists():
                 return number - 1
             shutil.rmtree(site.folder)
             site.diary.path.unlink(missing_ok=True)

@@ -69,19 +69,16 @@ class FakeRay:
         if request.headers["Authorization"] != f"Bearer {TOKEN}":
             return 403, {}, "Forbidden"
         if request.method == "PUT":
-            self._deploy(json.loads(request.body or ""))
+            config = json.loads(request.body or "")
+            shared = {"logging_config": config.get("logging_config")}
+            entries = {each["name"]: shared | each for each in config["applications"]}
+            self.applications = {name: describe(each) for name, each in entries.items()}
+            self.deployed.append(config)
         content: Any = {"applications": self.applications, "proxies": {}}
         if request.path_url.startswith("/api/v0/nodes?"):
             content = {"data": {"result": {"result": MACHINES}}}
         status, text = self.instead or (200, json.dumps(content))
         return status, {}, text
-
-    def _deploy(self, config: Any) -> None:
-        shared = {"logging_config": config.get("logging_config")}
-        self.deployed.append(config)
-        self.applications = {
-            entry["name"]: describe(shared | entry) for entry in config["applications"]
-        }
 
 
 @contextmanager

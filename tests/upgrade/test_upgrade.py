@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import pytest
 from flask.testing import FlaskClient
@@ -88,24 +87,19 @@ def client(
         yield make(keys="required", documents=run / "documents")
 
 
-def ask(client: FlaskClient, path: str, headers: dict[str, str]) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(client.get(path, headers=headers).data)
-    return found
-
-
 def test_keys_usage_glossaries_and_documents_are_there(client, run):
     tokens = json.loads((run / "tokens.json").read_text())
     headers = {"X-API-Key": tokens["cat-tool"]}
     reader = {"X-API-Key": tokens["reader"]}
-    usage = ask(client, "/v2/usage", headers)
+    usage = client.get("/v2/usage", headers=headers).json
     assert (usage["character_count"], usage["character_limit"]) == (CHARACTERS, 5000)
     assert client.get("/v2/usage", headers=reader).status_code == 200
     assert client.get("/glossaries", headers=reader).status_code == 403
-    (glossary,) = ask(client, "/glossaries", headers)["glossaries"]
+    (glossary,) = client.get("/glossaries", headers=headers).json["glossaries"]
     assert glossary["name"] == "animals"
     entries = client.get(f"/glossaries/{glossary['id']}/entries", headers=headers)
     assert entries.text.strip() == "cat\t고양이"
-    documents = ask(client, "/documents", headers)["documents"]
+    documents = client.get("/documents", headers=headers).json["documents"]
     states = {document["name"]: document["status"] for document in documents}
     assert states == {"short.txt": "done", "long.txt": "translating"}
     (done,) = (each["id"] for each in documents if each["name"] == "short.txt")
@@ -114,7 +108,7 @@ def test_keys_usage_glossaries_and_documents_are_there(client, run):
     text = {**PAIR, "src_text": "my cat", "glossary": "animals"}
     translated = client.post("/translate", json=text, headers=headers)
     assert "고양이" in translated.text
-    usage = ask(client, "/v2/usage", headers)
+    usage = client.get("/v2/usage", headers=headers).json
     assert usage["character_count"] == CHARACTERS + len(text["src_text"])
 
 
