@@ -186,10 +186,6 @@ def test_the_reason_is_the_last_line_of_what_a_replica_has_raised():
     ]
 
 
-class Enough(Exception):
-    """The end of a watch after its last look."""
-
-
 @pytest.mark.parametrize(
     ("looks", "times"),
     [
@@ -205,11 +201,11 @@ def test_what_gets_lost_is_deployed_again(monkeypatch, capsys, looks, times):
 
     def sleep(_: float) -> None:
         if next(left, None) is None:
-            raise Enough
+            raise KeyboardInterrupt
 
     monkeypatch.setattr("time.sleep", sleep)
     dashboard = FakeDashboard(*looks)
-    with pytest.raises(Enough):
+    with pytest.raises(KeyboardInterrupt):
         deployment.keep_deployed(dashboard, lambda: CONFIG)
     assert dashboard.deployed == [CONFIG] * times
     said = capsys.readouterr().out.splitlines()

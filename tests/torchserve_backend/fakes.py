@@ -35,7 +35,7 @@ class FakeManagement(Management):
         self.found = {model.name: model for model in found}
         self.spares: dict[tuple[str, str], Registered] = {}
         self.store: dict[str, str] = {}
-        self.looks: Iterator[Exception | None] = repeat(None)
+        self.looks: Iterator[BaseException | None] = repeat(None)
         self.calls: list[str] = []
         self._refuses = refuses
 

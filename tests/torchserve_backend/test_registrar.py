@@ -257,10 +257,6 @@ def test_a_model_is_dead_after_the_patience(seen, dead_at):
     }
 
 
-class Ended(Exception):
-    """The end of an endless loop."""
-
-
 @pytest.fixture(autouse=True)
 def _hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Remove all waits: for batches, for workers, and between the checks of the watch."""
@@ -277,9 +273,9 @@ def test_watching_heals_what_it_can_and_leaves_what_was_changed_by_hand():
         runs("pt", OURS),
         refuses=("register ko.mar",),
     )
-    management.looks = chain(repeat(None, 2 * len(wanted)), [Ended()])
+    management.looks = chain(repeat(None, 2 * len(wanted)), [KeyboardInterrupt()])
     said: list[str] = []
-    with pytest.raises(Ended):
+    with pytest.raises(KeyboardInterrupt):
         registrar.heal_forever(wanted, management, said.append)
     again = ["register ko.mar", "scale de 0 wait", "scale de 1"]
     assert management.calls == [again[0], "register fr.mar", *again[1:], *again]
@@ -292,8 +288,9 @@ def test_watching_survives_a_torchserve_that_is_down_and_a_full_disk():
         raise OSError("the disk is full")
 
     management = FakeManagement()
-    management.looks = chain(repeat(ManagementError("down"), 3), [Ended()])
-    with pytest.raises(Ended):
+    looks = [*repeat(ManagementError("down"), 3), KeyboardInterrupt()]
+    management.looks = iter(looks)
+    with pytest.raises(KeyboardInterrupt):
         registrar.heal_forever([WANTED], management, say)
 
 

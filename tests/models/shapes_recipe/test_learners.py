@@ -3,6 +3,7 @@ are as good as their card says. Also the commands that evaluate and draw."""
 
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -22,14 +23,6 @@ LEAST = dict.fromkeys(ShapesTask, 0.9) | {ShapesTask.CLASSIFICATION: 0.98}
 CAPTIONING = ShapesTask.CAPTIONING
 
 
-class StoppedError(Exception):
-    """The end of a training, as by Ctrl-C."""
-
-
-def stop(_: str) -> None:
-    raise StoppedError
-
-
 def make_trainer(folder: Path) -> ShapesTrainer:
     """Make a trainer with only four steps."""
     learner = LEARNERS[ShapesTask.CLASSIFICATION].make()
@@ -43,8 +36,8 @@ def test_a_stopped_training_goes_on_as_if_it_had_not_been(tmp_path, monkeypatch)
     whole.run(lambda _: None)
     monkeypatch.setattr(training, "_CHECKPOINT_EVERY_S", -1)
     monkeypatch.setattr(training, "_LOG_EVERY", 3)
-    with pytest.raises(StoppedError):
-        make_trainer(tmp_path / "stopped").run(stop)
+    with pytest.raises(SystemExit):
+        make_trainer(tmp_path / "stopped").run(sys.exit)
     resumed = make_trainer(tmp_path / "stopped")
     assert resumed.step == 2
     resumed.run(lambda _: None)
