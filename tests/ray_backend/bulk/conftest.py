@@ -39,10 +39,6 @@ class Died(BaseException):
     """The end of a worker's process."""
 
 
-class Stop(Exception):
-    """The end of a run, as by a kill."""
-
-
 class Shouting:
     """A handler that answers in capitals, refuses bad texts, and dies on the `deadly` ones."""
 
@@ -177,12 +173,12 @@ class Bench:
             _: Callable[[], Answerer], chunks: Iterator[Chunk]
         ) -> Iterator[tuple[Chunk, Sequence[Any]]]:
             if stop_after == 0:
-                raise Stop
+                raise KeyboardInterrupt
             answered = workers.run(lambda: answerer, chunks)
             for number, each in enumerate(answered, start=1):
                 yield each
                 if number == stop_after:
-                    raise Stop
+                    raise KeyboardInterrupt
 
         def report(event: Event, share: float) -> None:
             self.count += event.size

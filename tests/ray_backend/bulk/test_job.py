@@ -36,7 +36,6 @@ from tests.ray_backend.bulk.conftest import (
     Died,
     RunTotals,
     Shouting,
-    Stop,
     check,
     fill,
 )
@@ -48,7 +47,7 @@ def test_errors_of_an_unfinished_run_still_count(bench):
     bench.most_texts = 2
     bench.write("a.txt", "one\nbad two\n")
     bench.write("b.txt", "three\n")
-    with pytest.raises(Stop):
+    with pytest.raises(KeyboardInterrupt):
         bench.run(stop_after=1)
     assert bench.run().wrong == 1
     expected = "an earlier, unfinished run has left texts without a result"
@@ -59,7 +58,7 @@ def test_errors_of_an_unfinished_run_still_count(bench):
 def test_what_a_kill_has_torn_never_counts(bench):
     texts = {"a.jsonl": ["one"] * 9}
     bench.write_records("a.jsonl", texts["a.jsonl"])
-    with pytest.raises(Stop):
+    with pytest.raises(KeyboardInterrupt):
         bench.run(stop_after=2)
     # Turn a part into a draft, and leave torn drafts of the result.
     (*_, part) = sorted((bench.results / ".bulk").glob("*-000001"))
@@ -85,7 +84,7 @@ def test_a_source_that_has_changed_is_told(bench):
 
 def test_a_run_does_not_go_on_with_other_options(bench):
     fill(bench)
-    with pytest.raises(Stop):
+    with pytest.raises(KeyboardInterrupt):
         bench.run(stop_after=1)
     other = replace(bench.make_job(), request=replace(REQUEST, source=None))
     with pytest.raises(ClientError, match="unfinished run there has other options"):

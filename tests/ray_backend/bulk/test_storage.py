@@ -17,7 +17,7 @@ from ray_backend.bulk import storage
 from ray_backend.bulk.storage import ObjectFolder, Store, fetch, find
 from tests.clients.drawing import draw_number, write_video
 from tests.object_store import serve_objects
-from tests.ray_backend.bulk.conftest import Bench, Stop, check, fill
+from tests.ray_backend.bulk.conftest import Bench, check, fill
 from tests.ray_backend.bulk.test_job import Reader, caption_videos
 
 BUCKET = "bulk-tests"
@@ -73,7 +73,7 @@ def any_bench(request: pytest.FixtureRequest, bench: ObjectBench) -> Bench:
 @pytest.mark.parametrize("stop_after", [0, 2, 5, 6])
 def test_a_run_that_was_killed_goes_on_where_it_was(any_bench, stop_after):
     texts = fill(any_bench)
-    with pytest.raises(Stop):
+    with pytest.raises(KeyboardInterrupt):
         any_bench.run(stop_after=stop_after)
     done = sum(len(batch) for batch in any_bench.handler.batches)
     any_bench.run()
@@ -101,7 +101,7 @@ def test_files_of_any_size_are_translated_once(any_bench):
 def test_overwriting_removes_first_so_that_a_killed_run_goes_on(any_bench, stop_after):
     texts = fill(any_bench)
     any_bench.run()
-    with pytest.raises(Stop):
+    with pytest.raises(KeyboardInterrupt):
         any_bench.run(is_overwrite=True, stop_after=stop_after)
     assert "a.fr.jsonl" not in any_bench.list_results()
     any_bench.run()
