@@ -189,6 +189,6 @@ def _note(tab: Tab, kind: str, text: str) -> None:
 
 
 @pytest.fixture
-def tab(make_tab: MakeTab, stage: Stage) -> Tab:
-    """The page as on a first visit."""
-    return make_tab(stage.url)
+def tab(make_tab: MakeTab, stage: Stage, request: pytest.FixtureRequest) -> Tab:
+    """The page as on a first visit, in the `VIEW` of the test's file if it names one."""
+    return make_tab(f"{stage.url}/{getattr(request.module, 'VIEW', '')}")

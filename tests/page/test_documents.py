@@ -10,8 +10,9 @@ import requests
 from playwright.sync_api import Locator, Route, expect
 
 from documents.storage import NOBODY, DocumentFolder, State
-from tests.page.conftest import LIMIT_MS, MakeTab, Stage, Tab
+from tests.page.conftest import LIMIT_MS, Stage, Tab
 
+VIEW = "#documents"
 RESULT = "Bonjour\n"
 
 
@@ -21,11 +22,6 @@ def files(tmp_path: Path) -> list[Path]:
     for path in paths:
         path.write_text("Hello\n")
     return paths
-
-
-@pytest.fixture
-def tab(make_tab: MakeTab, stage: Stage) -> Tab:
-    return make_tab(f"{stage.url}/#documents")
 
 
 def find_job(tab: Tab, name: str) -> Locator:

@@ -2,17 +2,12 @@
 
 from pathlib import Path
 
-import pytest
 from playwright.sync_api import Route, expect
 
-from tests.page.conftest import MakeTab, Stage, Tab
+from tests.page.conftest import Tab
 
+VIEW = "#glossaries"
 TERMS = 'term,"quoted, ""term"""\r\nhello,bonjour\r\n'
-
-
-@pytest.fixture
-def tab(make_tab: MakeTab, stage: Stage) -> Tab:
-    return make_tab(f"{stage.url}/#glossaries")
 
 
 def fill(tab: Tab, name: str, terms: dict[str, str]) -> None:

@@ -8,15 +8,11 @@ import pytest
 from playwright.sync_api import FilePayload, expect
 
 from tests.handlers.encoding import write_image
-from tests.page.conftest import MakeTab, Stage, Tab, serve_page
+from tests.page.conftest import Tab, serve_page
 from tests.programs import run
 
+VIEW = "#pictures"
 PICTURE = write_image(np.full((5, 4, 3), 200, np.uint8))
-
-
-@pytest.fixture
-def tab(make_tab: MakeTab, stage: Stage) -> Tab:
-    return make_tab(f"{stage.url}/#pictures")
 
 
 def choose(tab: Tab, name: str = "a.png", kind: str = "image/png") -> None:

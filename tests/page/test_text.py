@@ -2,12 +2,11 @@
 the form alone without JavaScript.
 """
 
-import threading
 from urllib.parse import urlencode
 
 from playwright.sync_api import expect
 
-from tests.page.conftest import LIMIT_MS, Tab
+from tests.page.conftest import Tab
 
 SENTENCE, OTHER = "Where is the station?", "Where is the museum?"
 HOSTILE = '<img src=x onerror="document.title=1">[a](javascript:alert(1))\u202e'
@@ -46,19 +45,6 @@ def test_a_word_of_several_languages_counts_as_the_one_used_last(tab):
     tab.type("grande")
     expect(tab.find("output")).to_contain_text(":grande")
     expect(tab.find("guess")).to_contain_text("Spanish, ")
-
-
-def test_the_request_before_is_aborted_and_its_answer_never_shown(tab, stage):
-    tab.find("source").select_option("en")
-    stage.torchserve.together = threading.Barrier(2)
-    stage.torchserve.will("together")
-    with tab.page.expect_event("requestfailed"):
-        tab.type(SENTENCE)
-        stage.torchserve.wait_for_calls(1)
-        tab.type(OTHER)
-        tab.wait_for_output(f"fr:{OTHER}")
-    stage.torchserve.together.wait(LIMIT_MS / 1000)
-    expect(tab.find("output")).to_have_text(f"fr:{OTHER}")
 
 
 def hold_answers(tab: Tab) -> None:
@@ -191,31 +177,7 @@ def test_a_warning_stands_below_its_line(tab, stage):
     assert copied == f"fr:{SENTENCE}\nfr:{OTHER}"
 
 
-def test_a_long_text_appears_as_its_parts_are_done(tab):
-    lines = [f"Sentence number {n} is here. " * 30 for n in range(12)]
-    tab.find("source").select_option("en")
-    with tab.page.expect_request("**/translate") as first:
-        tab.type("\n".join(lines))
-    assert len(first.value.post_data_json["src_text"]) < len(lines)
-    expect(tab.find("output")).to_contain_text("fr:Sentence number 11 is here.")
-    assert tab.page.locator(".missing").count() == 0
-
-
-def test_lines_that_are_known_are_not_asked_for_again(tab, stage):
-    tab.find("source").select_option("en")
-    tab.type(SENTENCE)
-    tab.wait_for_output(f"fr:{SENTENCE}")
-    tab.type(f"{SENTENCE}\n\n{OTHER}")
-    tab.wait_for_output(f"fr:{SENTENCE}\n\nfr:{OTHER}")
-    asked = [call.row["src_text"] for call in stage.torchserve.calls]
-    assert sorted(asked) == [OTHER, SENTENCE]
-    tab.type(f"{SENTENCE}\n" * 500)
-    expect(tab.find("output")).to_have_attribute("aria-busy", "false")
-    expect(tab.page.locator(".sentence")).to_have_count(500)
-    assert len(stage.torchserve.calls) == len(asked)
-
-
-def test_lines_that_are_known_stay_so_while_others_are_asked_for(tab):
+def test_lines_that_are_known_are_not_asked_for_again(tab):
     tab.find("source").select_option("en")
     tab.page.evaluate(
         """() => {
@@ -236,10 +198,9 @@ def test_lines_that_are_known_stay_so_while_others_are_asked_for(tab):
     )
     lines = [f"Line {number}" for number in range(2100)]
     # The page knows the lines of a text and 2,000 others, not the first two of those before.
-    for given in ([*lines, "first"], [*lines, "second"], lines[:100]):
-        text = "\n".join(given)
-        tab.type(text)
-        tab.wait_for_output("fr:" + text.replace("\n", "\nfr:"))
+    for given in ([*lines, "first"], [*lines, "second"], [*lines[:98], "", lines[97]]):
+        tab.type("\n".join(given))
+        tab.wait_for_output("\n".join(line and f"fr:{line}" for line in given))
         expect(tab.find("output")).to_have_attribute("aria-busy", "false")
         expect(tab.find("output")).not_to_be_empty()
     assert tab.page.evaluate("window.asked") == len(lines) + 4
