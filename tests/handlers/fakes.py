@@ -43,8 +43,6 @@ class FakeEngine:
     translators: int = 1
     scores: Mapping[str, float] = field(default_factory=dict)
     breaks_on: str = ""
-    #: The error for a batch with `breaks_on`; by default a RuntimeError, as from a bug.
-    error: Exception | None = None
     #: The number of words, with padding, that fit into its memory.
     memory: int = 1_000_000
     #: Its answers to texts without a careful search, and with one.
@@ -61,7 +59,7 @@ class FakeEngine:
         self.batches.append(texts)
         self.decodings.append(decoding)
         if self.breaks_on and self.breaks_on in texts:
-            raise self.error or RuntimeError(f"a bug about {texts}")
+            raise RuntimeError(f"a bug about {texts}")
         if len(texts) * max(len(text.split()) for text in texts) > self.memory:
             raise OutOfMemory("out of memory")
         is_careful = decoding.no_repeat_ngram_size > 0

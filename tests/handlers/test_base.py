@@ -106,11 +106,6 @@ def test_a_body_is_read_in_every_form(doubling: Doubling, row: dict[str, Any]):
     assert json.loads(body) == {"doubled": 42}
 
 
-def test_parameters_come_beside_the_body(doubling: Doubling):
-    answers = ask(doubling, [b"20", 0], parameters={0: {"plus": "1"}})
-    assert results(answers) == [42, 0]
-
-
 @pytest.mark.parametrize(
     "body",
     [b"", b"{", b'{"a": 1} x', b"\xff\xfe\x00", "한국", b"[" * 100_000, b"9" * 5000],

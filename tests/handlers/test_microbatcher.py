@@ -96,11 +96,6 @@ def test_no_work_gets_an_empty_batch_while_one_runs():
         assert batcher.ask("a", LIMIT_S) is False
 
 
-def test_a_batch_does_not_wait_for_ever():
-    with run_batcher(tuple, wait_s=0.01) as batcher:
-        assert batcher.ask("a", LIMIT_S) == "a"
-
-
 def test_what_has_come_while_a_batch_ran_leaves_together(gate: Gate):
     with run_batcher(gate) as batcher:
         first = batcher.submit(0)

@@ -11,7 +11,6 @@ import pytest
 
 from contract.tasks import find_class
 from handlers.base import Row, TaskError, TaskHandler
-from handlers.captioning import CaptioningHandler
 from handlers.engine.errors import OutOfMemory
 from handlers.engine.vision.decoding import Frame
 from handlers.engine.vision.engine import Image
@@ -44,9 +43,8 @@ def start(
     task: str, directory: Path, options: Mapping[str, Any] | None = None
 ) -> TaskHandler[Any]:
     handler: TaskHandler[Any] = find_class("handlers", task)()
-    config = make_options(
-        task, directory, **{"max_pixels": 10_000} | dict(options or {})
-    )
+    given = {"max_pixels": 10_000, **(options or {})}
+    config = make_options(task, directory, **given)
     handler.initialize(make_context(config={"handler": config}))
     return handler
 
@@ -110,9 +108,7 @@ def test_a_row_is_answered_alike_alone_and_in_a_batch(handler: TaskHandler[Any])
     check_all_alike(ask(handler, BODIES[::-1]), alone[::-1])
 
 
-def test_what_does_not_fit_into_memory_is_run_in_halves(
-    handler: TaskHandler[Any], monkeypatch: pytest.MonkeyPatch
-):
+def test_what_does_not_fit_into_memory_is_run_in_halves(handler, monkeypatch):
     expected = ask(handler, BODIES)
     batches = limit_memory(monkeypatch, handler, 2)
     metrics = FakeMetrics()
@@ -174,9 +170,7 @@ def write(rows: Sequence[Sequence[Frame]]) -> list[bytes]:
     return [write_npy(np.stack(frames)) for frames in rows]
 
 
-def test_frames_of_all_rows_are_read_in_packs(
-    captioner: CaptioningHandler, monkeypatch: pytest.MonkeyPatch
-):
+def test_frames_of_all_rows_are_read_in_packs(captioner, monkeypatch):
     packs = limit_memory(monkeypatch, captioner, 4)
     metrics = FakeMetrics()
     ask(captioner, write(ROWS), metrics=metrics)
@@ -186,9 +180,7 @@ def test_frames_of_all_rows_are_read_in_packs(
     assert metrics.counters["BabelgateHalvedPacks"] == 0
 
 
-def test_a_frame_that_does_not_fit_costs_its_own_row(
-    captioner: CaptioningHandler, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_frame_that_does_not_fit_costs_its_own_row(captioner, monkeypatch):
     expected = ask(captioner, write(ROWS))
     compute = captioner.compute
 

@@ -135,9 +135,8 @@ def test_a_copy_may_have_its_accents_apart():
 
 
 def judge(pair: TextPair) -> Fault | None:
-    return find_fault(
-        pair.source, pair.target, pair.source_language, pair.target_language
-    )
+    languages = pair.source_language, pair.target_language
+    return find_fault(pair.source, pair.target, *languages)
 
 
 def test_the_phrasebooks_true_copies_are_let_alone(corpus: Corpus):
@@ -182,7 +181,5 @@ def test_echoed_sentences_are_found(corpus: Corpus, source: str):
 def test_a_text_that_goes_round_and_round_is_a_loop(unit: str, times: int):
     letters = "".join(c for c in unit if c.isalpha())
     if len(set(letters)) > 1 and times * len(letters) >= 8:
-        fault = find_fault(
-            "Where is the nearest hospital?", letters * times, "en", "xx"
-        )
-        assert fault is Fault.LOOP
+        text = "Where is the nearest hospital?"
+        assert find_fault(text, letters * times, "en", "xx") is Fault.LOOP

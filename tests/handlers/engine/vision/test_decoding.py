@@ -87,9 +87,8 @@ def test_another_array_is_refused(data: bytes, says: str):
 )
 @pytest.mark.parametrize("orientation", [1, 6])
 def test_an_image_file_is_one_upright_frame(format, options, orientation):
-    sent = (
-        np.rot90(FRAME) if orientation == 6 else FRAME
-    )  # 6 means: rotate it to the right
+    # 6 means: rotate it to the right
+    sent = np.rot90(FRAME) if orientation == 6 else FRAME
     exif = make_exif(orientation)
     (frame,) = read(write_image(sent, format, exif=exif, **options))
     assert frame.shape == FRAME.shape
