@@ -1,20 +1,13 @@
 """Settings from the environment, and their refusals."""
 
 import re
-from pathlib import Path
 
 import pytest
 
 from contract import variables
 from gateway.app import create_app
 from gateway.settings import Settings, SettingsError, name_variable, read_settings
-
-ROOT = Path(__file__).parents[2]
-PACKAGES = (
-    *("benchmarks", "catalog", "clients", "contract", "deploy", "gateway", "handlers"),
-    *("models", "nginx", "ray_backend", "text", "torchserve_backend"),
-)
-
+from tests.test_architecture import PACKAGES, ROOT
 
 #: The refusal of an unknown variable.
 MEANT = "unknown variable, did you mean"
@@ -73,7 +66,7 @@ def test_every_variable_that_a_package_names_is_known():
     known |= set(map(name_variable, Settings.model_fields))
     named = {
         name
-        for package in PACKAGES
+        for package in (*PACKAGES, "nginx")
         for path in (ROOT / package).rglob("*")
         if path.suffix in (".py", ".conf", ".properties")
         for name in re.findall(r"\bBABELGATE_[A-Z_]+\b", path.read_text("utf-8"))

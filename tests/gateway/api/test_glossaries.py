@@ -112,11 +112,7 @@ def make_deepls(client, path="/v3/glossaries", body=LISTED) -> Any:
     ("fields", "status", "message"),
     [
         ({"glossary_id": "none"}, 404, "Glossary not found"),
-        (
-            {"target_lang": "PT-BR"},
-            400,
-            "The glossary has no dictionary from en to pt.",
-        ),
+        ({"target_lang": "PT"}, 400, "The glossary has no dictionary from en to pt."),
         ({"source_lang": ""}, 400, "Use of a glossary requires the source_lang"),
         ({"glossary_ids": "a"}, 400, "Use either glossary_id or glossary_ids."),
         ({"glossary_id": "", "glossary_ids": "abcdef"}, 404, "Glossary not found"),

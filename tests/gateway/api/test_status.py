@@ -11,6 +11,7 @@ from flask.testing import FlaskClient
 from transformers.models.nllb.tokenization_nllb import FAIRSEQ_LANGUAGE_CODES as NLLB
 
 import catalog
+from contract.dialects import FOREIGN, OURS
 from contract.languages import find_tag
 from gateway.api.google import PATH as GOOGLE
 from tests.gateway.conftest import LANGUAGES, TASKS, write_map
@@ -78,24 +79,16 @@ def test_all_languages_of_nllb_are_listed_by_every_dialect(map_path, make_client
     assert {"language": "kbp", "name": "Kabiyè"} in google["languages"]
 
 
-@pytest.mark.parametrize(
-    ("path", "fields"),
-    [
-        ("/translate", {"src_lang": "en", "src_text": "Hi", "tgt_lang": "KS_deva"}),
-        ("/translate", {"q": "Hi", "source": "eng", "target": "ks_Deva"}),
-        (
-            "/v2/translate",
-            {"text": "Hi", "source_lang": "EN", "target_lang": "KS-DEVA"},
-        ),
-        (GOOGLE, {"q": "Hi", "source": "en", "target": "ks-Deva-IN"}),
-    ],
-    ids=["ours", "LibreTranslate", "DeepL", "Google"],
-)
+@pytest.mark.parametrize("api", [OURS, *FOREIGN], ids=lambda api: api.name)
 def test_every_dialect_takes_a_language_that_only_the_map_has(
-    map_path, make_client, path, fields
+    map_path, make_client, api
 ):
     map_path.write_text(json.dumps({"cuda_id": {"ks-Deva": "cpu"}}))
-    assert "ks-Deva:Hi" in make_client().post(path, json=fields).text
+    client = make_client()
+    for source, target in ("eng", "ks_Deva"), ("EN", "KS-DEVA"), ("en", "ks-Deva-IN"):
+        fields = dict(zip(api.fields, ("Hi", source, target), strict=True))
+        answer = client.post(api.translating[-1], json=fields)
+        assert "ks-Deva:Hi" in answer.text
 
 
 def test_the_licence_of_a_languages_model_is_told_where_it_is_known(
