@@ -172,17 +172,10 @@ def test_what_a_worker_logs_goes_where_torchserve_keeps_it(doubling, capsys):
     assert captured.out == ""
 
 
-def count(doubling: Doubling, bodies: list[bytes], headers: Any = None) -> Any:
-    metrics = FakeMetrics()
-    ask(doubling, bodies, headers, metrics=metrics)
-    return metrics
-
-
 def test_a_batch_is_counted_with_one_line_per_metric(doubling: Doubling):
     late, waited = {rows.DEADLINE: milliseconds(-1)}, {rows.SENT: milliseconds(-20)}
-    metrics = count(
-        doubling, [b"1", b"2", b"-3", b"5", b"666"], {0: late, 1: waited, 3: waited}
-    )
+    headers, metrics = {0: late, 1: waited, 3: waited}, FakeMetrics()
+    ask(doubling, [b"1", b"2", b"-3", b"5", b"666"], headers, metrics=metrics)
     assert metrics.calls == 6
     counters = metrics.counters
     assert counters["BabelgateBatches"] == 1
@@ -195,8 +188,9 @@ def test_a_batch_is_counted_with_one_line_per_metric(doubling: Doubling):
 
 @pytest.mark.parametrize("header", ["-4e6", "1e300", "-1e300"])
 def test_a_row_that_was_sent_long_ago_or_later_has_not_waited(doubling, header):
-    counters = count(doubling, [b"1"], {0: {rows.SENT: header}}).counters
-    assert counters["BabelgateQueueMs"] == 0
+    metrics = FakeMetrics()
+    ask(doubling, [b"1"], {0: {rows.SENT: header}}, metrics=metrics)
+    assert metrics.counters["BabelgateQueueMs"] == 0
 
 
 @pytest.mark.parametrize("header", ["", "soon", "²", "nan", "inf", "-", "9" * 5000])

@@ -153,11 +153,7 @@ def test_alternatives_come_with_their_scores(handler: TranslationHandler):
 def test_a_digest_tells_models_and_options_apart(start: Start, tmp_path: Path):
     first, again = start(), start()
     (tmp_path / "model.bin").write_bytes(b"weights")
-    others = [
-        start(),
-        start(options={"compute_type": "float32"}),
-        start(min_score=-1.0),
-    ]
+    others = start(), start(options={"compute_type": "float32"}), start(min_score=-1.0)
     assert first.digest == again.digest
     digests = {first.digest, *(handler.digest for handler in others)}
     assert len(digests) == 4

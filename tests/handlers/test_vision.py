@@ -184,7 +184,7 @@ def test_a_frame_that_does_not_fit_costs_its_own_row(captioner, monkeypatch):
     expected = ask(captioner, write(ROWS))
     compute = captioner.compute
 
-    def compute_small(images: Sequence[Image]) -> list[str]:
+    def compute_small(images: Sequence[Image]) -> Any:
         if any(image.height == 30 for image in images):
             raise OutOfMemory("out of memory")
         return compute(images)

@@ -5,7 +5,6 @@ import os
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import torch
@@ -28,10 +27,6 @@ def spoil(path: Path) -> None:
     state = path.stat()
     path.write_bytes(bytes(state.st_size))
     os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
-
-
-def read_vocabulary(converted: Path) -> Any:
-    return json.loads((converted / "shared_vocabulary.json").read_text("utf-8"))
 
 
 def test_the_second_time_there_is_nothing_to_do(model: Path, tmp_path: Path):
@@ -76,7 +71,7 @@ def test_an_empty_folder_of_conversions_is_none(model: Path, tmp_path: Path):
 
 def test_all_languages_are_in_the_vocabulary_at_their_ids(converted: Path, tiny: Path):
     ids = json.loads((tiny / "vocab.json").read_text("utf-8"))
-    vocabulary = read_vocabulary(converted)
+    vocabulary = json.loads((converted / "shared_vocabulary.json").read_text("utf-8"))
     assert vocabulary[: len(ids)] == sorted(ids, key=ids.__getitem__)
     assert vocabulary[len(ids) :][:100] == [f"__{code}__" for code in CODES]
     assert len(vocabulary) == len(ids) + 108

@@ -175,13 +175,9 @@ def test_the_handler_serves_every_family(name, engine, prepare):
         row = {"src_text": text, "src_lang": source, "tgt_lang": target}
         return json.dumps(row | {"alternatives": 1}).encode()
 
-    bodies = [
-        write(TEXTS[1]),
-        write("a " * 99),
-        write("1", "tlh"),
-        write("1", "en", "sw"),
-    ]
-    good, long, unknown, other = ask(handler, bodies)
+    texts = write(TEXTS[1]), write("a " * 99)
+    languages = write("1", "tlh"), write("1", "en", "sw")
+    good, long, unknown, other = ask(handler, [*texts, *languages])
     assert good.status == 200
     assert 0 <= good.content["quality"] <= 1
     assert good.content["alternatives"]
@@ -279,19 +275,14 @@ def test_a_file_that_a_family_needs_is_named(name, directory):
         (model / file).write_bytes(kept)
 
 
+SHARES = "share_encoder_decoder_embeddings"
+
+
 @pytest.mark.parametrize(
     ("name", "change", "said"),
     [
-        (
-            "madlad",
-            {"model_type": "bert"},
-            "model_type is 'bert', expected 'm2m_100' or",
-        ),
-        (
-            "marian",
-            {"share_encoder_decoder_embeddings": False},
-            "share_encoder_decoder_embeddings is False",
-        ),
+        ("madlad", {"model_type": "bert"}, "type is 'bert', expected 'm2m_100' or"),
+        ("marian", {SHARES: False}, f"{SHARES} is False"),
         ("nllb", {"max_position_embeddings": "many"}, "cannot be converted"),
     ],
 )
@@ -335,9 +326,7 @@ class Malice:
 def test_weights_that_run_code_are_refused(directory, tmp_path):
     model, touched = directory("marian"), tmp_path / "touched"
     torch.save({"model": Malice(touched)}, model / "pytorch_model.bin")
-    with pytest.raises(
-        ModelError, match="cannot be converted: Weights only load failed"
-    ):
+    with pytest.raises(ModelError, match="be converted: Weights only load failed"):
         convert(model, tmp_path / "cache", "float32")
     with pytest.raises(pickle.UnpicklingError):
         load_engine("transformers", model, compute_type="float32")

@@ -111,10 +111,7 @@ MASKED.info["transparency"] = 256
         (Image.fromarray(SHADES), Image.fromarray((SHADES >> 8).astype(np.uint8))),
         (MASKED, Image.fromarray(SHADES > 255)),
         (Image.new("RGBA", (4, 4), (9, 9, 9, 0)), Image.new("RGB", (4, 4), "white")),
-        (
-            Image.new("RGBA", (4, 4), (0, 0, 0, 128)),
-            Image.new("RGB", (4, 4), 3 * (127,)),
-        ),
+        (Image.new("RGBA", (4, 4), "#00000080"), Image.new("RGB", (4, 4), "#7f7f7f")),
     ],
     ids=["grey", "16 bits", "masked", "transparent", "half transparent"],
 )
@@ -126,10 +123,8 @@ def test_every_kind_of_image_becomes_rgb(image: Image.Image, expected: Image.Ima
 @pytest.mark.parametrize("format", ["PNG", "WEBP"])
 def test_of_a_moving_image_the_first_frame_is_taken(format: str):
     others = [Image.new("RGB", PICTURE.size, "red")]
-    data = write_image(
-        PICTURE, format, save_all=True, append_images=others, lossless=True
-    )
-    (frame,) = read(data)
+    moving = {"save_all": True, "append_images": others, "lossless": True}
+    (frame,) = read(write_image(PICTURE, format, **moving))
     assert np.array_equal(frame, FRAME)
 
 
@@ -138,9 +133,8 @@ def test_of_a_moving_image_the_first_frame_is_taken(format: str):
 def test_a_truncated_file_is_refused(format: str, share: float):
     noise = np.random.default_rng(0).integers(0, 256, (40, 40, 3), np.uint8)
     data = write_image(noise, format)
-    with pytest.raises(
-        ImageError, match=f"expected an intact {format} file, found a dam"
-    ):
+    said = f"expected an intact {format} file, found a dam"
+    with pytest.raises(ImageError, match=said):
         read(data[: int(len(data) * share)])
 
 

@@ -36,6 +36,7 @@ FRAMES = [
 ]
 TOKENS, THRESHOLD = 8, 0.1
 LARGE = {"max_pixels": 100_000}
+TENSORS = {"input_data_format": "channels_last", "return_tensors": "pt"}
 
 
 def answer(handler: TaskHandler[Any], **parameters: str) -> list[Any]:
@@ -69,9 +70,7 @@ def test_captions_are_those_of_transformers(name: str, find_model: FindModel):
         AutoTokenizer.from_pretrained(captioner),
         num_query_tokens=model.config.num_query_tokens,
     )
-    inputs = processor(
-        images=FRAMES, input_data_format="channels_last", return_tensors="pt"
-    )
+    inputs = processor(images=FRAMES, **TENSORS)
     output = model.generate(**inputs, max_new_tokens=TOKENS, do_sample=False)
     expected = processor.batch_decode(output, skip_special_tokens=True)
     found = caption(captioner, TOKENS)
@@ -129,7 +128,7 @@ def test_scores_are_those_of_transformers(find_model: FindModel):
     resnet = find_model("resnet")
     model = AutoModelForImageClassification.from_pretrained(resnet).eval()
     processor = AutoImageProcessor.from_pretrained(resnet, backend="pil")
-    inputs = processor(FRAMES, input_data_format="channels_last", return_tensors="pt")
+    inputs = processor(FRAMES, **TENSORS)
     with torch.inference_mode():
         expected = model(**inputs).logits.softmax(dim=1)
     found = answer(start("classification", resnet, LARGE), top_k="3")
@@ -148,9 +147,7 @@ def test_objects_are_those_of_transformers(name: str, find_model: FindModel):
     handler = start("detection", detector, LARGE)
     contents = answer(handler, threshold=str(THRESHOLD))
     for frame, content in zip(FRAMES, contents, strict=True):
-        inputs = processor(
-            frame, input_data_format="channels_last", return_tensors="pt"
-        )
+        inputs = processor(frame, **TENSORS)
         with torch.inference_mode():
             output = model(**inputs)
         (expected,) = processor.post_process_object_detection(
