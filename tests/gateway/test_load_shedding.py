@@ -15,7 +15,7 @@ from gateway.admission.dispatcher import ModelDispatcher
 from gateway.app import GatewayApp
 from gateway.errors import Overloaded
 from gateway.http.connection import Connection, is_readable
-from gateway.http.message import Message, read_message
+from gateway.http.message import read_message
 from gateway.http.worker import ProblemWorker
 from gateway.load_shedding import LoadShedder
 
@@ -160,15 +160,10 @@ def serve(refusal: Any, *pieces: bytes) -> tuple[bytes, bytes]:
         return far.recv(100_000), rest
 
 
-class Always:
-    """A load shedder that refuses all requests for a translation."""
-
-    is_likely = True
-
-    def answer(self, message: Message) -> bytes | None:
-        return b"no" if b"ko" in message.body else None
-
-
+#: A load shedder that refuses all requests for a translation.
+STRICT = SimpleNamespace(
+    is_likely=True, answer=lambda message: b"no" if b"ko" in message.body else None
+)
 HEALTH = write(line="GET /healthz", body=b"")
 HEAD, GAP, BODY = write().partition(b"\r\n\r\n")
 
@@ -179,7 +174,7 @@ HEAD, GAP, BODY = write().partition(b"\r\n\r\n")
 def test_a_connection_goes_on_after_an_answer(pieces):
     quiet = SimpleNamespace(is_likely=False)
     assert serve(quiet, *pieces, HEALTH) == (b"served", HEALTH)
-    assert serve(Always(), *pieces, HEALTH) == (b"no", HEALTH)
+    assert serve(STRICT, *pieces, HEALTH) == (b"no", HEALTH)
 
 
 def test_in_a_flood_what_nobody_waits_for_is_not_read(client, refused, refusal):

@@ -115,11 +115,7 @@ def test_what_is_no_upload_is_refused(data, content_type, problem, detail):
     ("data", "content_type", "detail"),
     [
         (join(JPEG, JPEG + b"a" * 1000), FORM, "image 1: The image has more than 1000"),
-        (
-            save(count_up(20, 20, 3)),
-            "",
-            "A frame has 1200 bytes, expected at most 1000.",
-        ),
+        (save(count_up(20, 20, 3)), "", "frame has 1200 bytes, expected at most 1000."),
         (describe(UINT8 + "(9, 18, 18, 3)}"), "", "The array has 8748 bytes, expected"),
         (join(*[JPEG] * 60), FORM, MORE),
         (save(count_up(3, 2, 3)) + b"a" * 4000, "", MORE),
