@@ -17,7 +17,7 @@ from documents.jobs import Jobs
 from documents.storage import DocumentFolder, State
 from tests.documents.conftest import Add, list_orders, take_step
 from tests.e2e.real_stack import wait_until
-from tests.fake_api import Failure, FakeApi
+from tests.fake_api import Failure
 
 pytestmark = pytest.mark.slow
 
@@ -29,11 +29,6 @@ LIMIT_S = 60
 def add_text(add: Add) -> Add:
     """Add a document in a real format: the program does not have the line format."""
     return partial(add, name="a.txt")
-
-
-def is_busy(gateway: FakeApi, count: int) -> Callable[[], bool]:
-    """Return a condition: whether more than `count` requests have arrived."""
-    return lambda: len(gateway.asked) > count
 
 
 Start = Callable[..., subprocess.Popen[bytes]]
@@ -183,7 +178,7 @@ def test_another_machine_goes_on_for_one_that_is_gone(add_text, start, gateway):
     documents = [add_text(*MANY) for _ in range(3)]
     gateway.judge = lambda _: Failure(503) if len(gateway.asked) > 2 else None
     first = start("first")
-    wait_until(is_busy(gateway, 2), limit_s=LIMIT_S)
+    gateway.wait_until(lambda: len(gateway.asked) > 2)
     second = start("second")
     kill(first)
     gateway.judge = lambda _: None
@@ -198,7 +193,7 @@ def test_nobody_waits_for_a_client_with_many_documents(
     gateway.judge = lambda texts: None if texts == ["one"] else Failure(503)
     many = [add_text(*MANY) for _ in range(10)]
     start()
-    wait_until(is_busy(gateway, 0), limit_s=LIMIT_S)
+    gateway.wait_until(lambda: len(gateway.asked) > 0)
     wait_for([add_text("one", caller="another")])
     states = [document.read_state().status for document in many]
     assert (states.count("translating"), "done" in states) == (2, False)
