@@ -65,10 +65,7 @@ def start(gateway, storage, tmp_path) -> Iterator[Start]:
 
 
 def wait_for(documents: list[DocumentFolder], status: str = "done") -> None:
-    def are_over() -> bool:
-        return all(document.read_state().is_over for document in documents)
-
-    wait_until(are_over, limit_s=LIMIT_S)
+    wait_until(lambda: all(d.read_state().is_over for d in documents), limit_s=LIMIT_S)
     assert {document.read_state().status for document in documents} == {status}
 
 

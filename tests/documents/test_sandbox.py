@@ -72,14 +72,8 @@ def test_a_worker_that_ends_without_an_answer_is_told(hostile, deed):
 
 def read_processes(told: Path) -> list[int]:
     """Wait for the worker, and return its process id and its keeper's."""
-    found: list[int] = []
-
-    def are_there() -> bool:
-        if told.exists() and (text := told.read_text()):
-            found[:] = json.loads(text)
-        return bool(found)
-
-    wait_until(are_there, limit_s=LIMIT_S)
+    wait_until(lambda: told.exists() and told.read_text(), limit_s=LIMIT_S)
+    found: list[int] = json.loads(told.read_text())
     return found
 
 
