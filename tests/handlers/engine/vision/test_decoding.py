@@ -201,9 +201,7 @@ DAMAGED = make_exif(6)[:10] + b"\xff\xff\xff\xff" + make_exif(6)[14:]
     [make_exif(9), DAMAGED, b"Exif\0\0gone"],
     ids=["no way", "damaged", "overwritten"],
 )
-def test_exif_data_that_says_nothing_turns_nothing_and_warns_of_nothing(
-    exif: bytes, format: str
-):
+def test_exif_data_that_says_nothing_turns_nothing_and_warns_of_nothing(exif, format):
     data = write_image(FRAME, format, exif=exif)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
