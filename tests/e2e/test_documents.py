@@ -13,7 +13,6 @@ import requests
 from models.phrasebook_recipe import phrasebook
 from models.phrasebook_recipe.corpus import Corpus, TextPair
 from models.phrasebook_recipe.items import LANGUAGES
-from tests.e2e.test_translation import translate_pairs
 
 #: Parts that must survive, one of each kind and some that are easily mistaken.
 KEPT = (
@@ -89,11 +88,17 @@ def test_markup_survives_in_every_language(url: str, markup: str):
 def test_held_out_items_are_translated_alike_alone_in_lists_and_in_documents(url: str):
     held_out = Corpus(phrasebook.load()).held_out(250)
     pairs = [pair for pair in held_out if "\n" not in pair.source]
-    alone = translate_pairs(url, pairs)
+
+    def ask_alone(pair: TextPair) -> Any:
+        options = {"src_lang": pair.source_language}
+        return ask(url, pair.source, pair.target_language, **options)["translated"]
+
     directions = defaultdict(list)
-    for pair, answer in zip(pairs, alone, strict=True):
-        directions[pair.source_language, pair.target_language].append((pair, answer))
-    with ThreadPoolExecutor(8) as pool:
+    with ThreadPoolExecutor(32) as pool:
+        for pair, answer in zip(pairs, pool.map(ask_alone, pairs), strict=True):
+            directions[pair.source_language, pair.target_language].append(
+                (pair, answer)
+            )
         differing = list(pool.map(partial(compare, url), directions.values()))
     assert list(chain.from_iterable(differing)) == []
 
