@@ -109,22 +109,22 @@ MAX_FILE_LINES, MAX_FUNCTION_LINES = 600, 60
 LONG = {"ray_backend/bulk/command.py: command"}
 #: The bounds of the whole: growth costs a deletion elsewhere. Lower them when something goes.
 BOUNDS = {
-    "lines of source": 46_220,
-    "lines of tests": 44_990,
+    "lines of source": 46_430,
+    "lines of tests": 44_670,
     "modules": 292,
-    "words of documentation": 37_450,
+    "words of documentation": 37_530,
     "settings": 80,
 }
 #: Lines of each folder when the bounds were set, to name those that grew.
 LINES = """
-    benchmarks:5295 catalog:1807 clients:3010 contract:1481 deploy:2596 documents:6280
-    gateway:13605 handlers:3429 models:2267 ray_backend:2461 tests/*.py:3095
-    tests/benchmarks:1562 tests/catalog:1326 tests/chaos:964 tests/clients:2185
-    tests/cluster:542 tests/contract:777 tests/deploy:2412 tests/documents:3605
-    tests/durability:999 tests/e2e:4952 tests/fuzz:352 tests/gateway:10864
-    tests/handlers:3579 tests/models:782 tests/page:1530 tests/ray_backend:2632
-    tests/text:1788 tests/torchserve_backend:745 tests/upgrade:295 text:3380
-    torchserve_backend:609
+    benchmarks:5303 catalog:1808 clients:3034 contract:1446 deploy:2655 documents:6381
+    gateway:13602 handlers:3425 models:2267 ray_backend:2459 tests/*.py:3096
+    tests/benchmarks:1561 tests/catalog:1310 tests/chaos:938 tests/clients:2279
+    tests/cluster:528 tests/contract:727 tests/deploy:2503 tests/documents:3680
+    tests/durability:988 tests/e2e:4787 tests/fuzz:346 tests/gateway:10872
+    tests/handlers:3503 tests/models:775 tests/page:1688 tests/ray_backend:2583
+    tests/text:1477 tests/torchserve_backend:744 tests/upgrade:279 text:3445
+    torchserve_backend:605
 """
 #: Class names that several files use. An API's schemas are named in its own words, and OpenAPI
 #: adds the API's name; a `Translation` is also a class of an engine.
