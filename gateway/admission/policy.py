@@ -83,8 +83,10 @@ class LatencyEstimator(NamedTuple):
                 deviations=_follow(self.deviations, _FEWEST_DEVIATIONS, _IDLE_GAIN),
                 learned_at=now,
             )
-        # For a model that is never idle, this corrects the effect of one slow row.
-        idle_s = _follow(self.idle_s, min(self.idle_s, seconds), _ROW_GAIN)
+        # For a model that is never idle, this corrects the effect of one slow row. The time of
+        # a row that was sent while the model was overdue may be negative.
+        least_s = max(0.0, min(self.idle_s, seconds))
+        idle_s = _follow(self.idle_s, least_s, _ROW_GAIN)
         return type(self)(
             idle_s,
             _follow(self.deviation_s, error_s, _ROW_GAIN),

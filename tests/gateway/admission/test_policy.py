@@ -226,3 +226,7 @@ def test_one_slow_row_is_forgotten_though_the_model_is_never_idle_again():
         latency = latency.learn(100, 0.2, NOW)
     assert latency.expect(100) == pytest.approx(0.2, rel=0.02)
     assert latency.fit(0.5) > 100
+
+
+def test_rows_sent_while_the_model_was_overdue_make_no_forecast_negative():
+    assert learn((300, 100, -2.0)).forecast(1, 100, NOW) >= 0
