@@ -71,7 +71,7 @@ def read_routes(given: Sequence[str]) -> tuple[str, ...]:
     """Return the routes of options such as `/translate,/v2/*`. Raises ValueError."""
     routes = tuple(part.strip() for text in given for part in text.split(","))
     for route in routes:
-        if not re.fullmatch(r"/[^\s*?#]*\*?", route):
+        if not (re.fullmatch(r"/[^\s*?#]*\*?", route) and route.isprintable()):
             raise ValueError(
                 f"expected a path such as /translate or /v2/*, found {route!r}"
             )

@@ -48,19 +48,22 @@ class KeyStorage(Database):
         return token
 
     def revoke(self, wanted: str) -> ApiKey:
-        """Revoke the key with this name or id. Also raises StorageError if there is none."""
-        is_wanted = (KEYS.c.name == wanted) | (KEYS.c.id == wanted)
+        """Revoke the key with this id, else with this name. Also raises StorageError if there
+        is none."""
+        is_id, is_active = KEYS.c.id == wanted, KEYS.c.revoked_at.is_(None)
+        found = select(KEYS.c.id).where(is_active, is_id | (KEYS.c.name == wanted))
+        first = found.order_by(is_id.desc()).limit(1).scalar_subquery()
         change = (
             update(KEYS)
-            .where(is_wanted, KEYS.c.revoked_at.is_(None))
+            .where(is_active, KEYS.c.id == first)
             .values(revoked_at=int(time.time()))
             .returning(*KEYS.c)
         )
         with self.begin() as connection:
-            found = connection.execute(change).first()
-        if found is None:
+            gone = connection.execute(change).first() if wanted.isprintable() else None
+        if gone is None:
             raise StorageError(f"There is no active key {wanted!r}.")
-        return _read_key(found)
+        return _read_key(gone)
 
     def list_all(self) -> dict[ApiKey, int]:
         """Return all keys, even revoked ones, oldest first, with this month's characters."""

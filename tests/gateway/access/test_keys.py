@@ -55,7 +55,9 @@ def test_a_key_is_for_its_routes(routes, route, expected):
     assert Grant(routes=read_routes(routes)).allows(route) is expected
 
 
-@pytest.mark.parametrize("given", ["", "translate", "/a b", "/a*b", "/a?b", "/a,,/b"])
+@pytest.mark.parametrize(
+    "given", ["", "translate", "/a b", "/a*b", "/a?b", "/a,,/b", "/\udcff"]
+)
 def test_what_is_no_route_is_told(given):
     with pytest.raises(ValueError, match="expected a path such as /translate"):
         read_routes([given])

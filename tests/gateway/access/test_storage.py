@@ -63,6 +63,12 @@ def test_a_key_is_revoked_once(storage, by):
         storage.revoke(wanted)
 
 
+def test_a_key_named_as_anothers_id_stays(storage):
+    key_id = read_id(storage.add("cat", GRANT)) or ""
+    storage.add(key_id, GRANT)
+    assert [storage.revoke(key_id).name for _ in "12"] == ["cat", key_id]
+
+
 def test_keys_are_read_again_only_where_they_have_changed(storage):
     storage.add("cat", GRANT)
     seen = storage.sync({}, "a", None)
