@@ -21,7 +21,7 @@ from typer import Argument, Exit, Option, Typer
 
 #: Prints paths, JSON and TorchServe's messages without markup or wrapped lines, so that they
 #: can be copied.
-console = Console(markup=False, highlight=False, soft_wrap=True)
+console = Console(markup=False, emoji=False, highlight=False, soft_wrap=True)
 
 Command = TypeVar("Command", bound=Callable[..., None])
 

@@ -27,7 +27,9 @@ keys = typer.Typer(
 )
 app.add_typer(keys, name="keys")
 #: Messages go to standard error, because scripts read standard output.
-console = Console(stderr=True, markup=False, highlight=False, soft_wrap=True)
+console = Console(
+    stderr=True, markup=False, emoji=False, highlight=False, soft_wrap=True
+)
 
 #: Columns of a table, which is never cut off: a narrow terminal wraps its lines instead.
 _WIDEST = 400
@@ -106,7 +108,8 @@ def list_keys(
         listed = [_describe_key(*each) for each in found.items()]
         typer.echo(json.dumps(listed, ensure_ascii=False))
     else:
-        Console(markup=False, highlight=False, width=_WIDEST).print(_draw(found))
+        table = _draw(found)
+        Console(markup=False, emoji=False, highlight=False, width=_WIDEST).print(table)
 
 
 @keys.command()

@@ -19,7 +19,7 @@ def call(command: str) -> Result:
 
 def add(options: str) -> str | None:
     """Add a key and return its id."""
-    result = call(f"add --name cat {options}")
+    result = call(f"add --name :cat: {options}")
     assert result.exit_code == 0, result.output
     return read_id(result.stdout.strip())
 
@@ -38,7 +38,7 @@ def test_a_key_is_listed_with_all_that_it_allows():
     assert found.pop("created_at").endswith("Z")
     assert found == {
         "id": key_id,
-        "name": "cat",
+        "name": ":cat:",
         "characters_this_month": 0,
         "characters_per_month": 1000,
         "requests_per_minute": 60,
@@ -51,11 +51,11 @@ def test_a_key_is_listed_with_all_that_it_allows():
 
 def test_the_table_says_what_the_json_does():
     key_id = add("--characters-per-month 1000")
-    assert call("revoke cat").exit_code == 0
+    assert call("revoke :cat:").exit_code == 0
     (found,) = list_keys()
     assert found["revoked_at"] >= found["created_at"]
     shown = call("list").stdout
-    for part in (str(key_id), "cat", "1,000", "all", "revoked 20"):
+    for part in (str(key_id), ":cat:", "1,000", "all", "revoked 20"):
         assert part in shown
 
 
@@ -63,6 +63,7 @@ def test_the_table_says_what_the_json_does():
     ("arguments", "code", "said"),
     [
         ("revoke nobody", 1, "There is no active key 'nobody'"),
+        ("revoke \udcff", 1, "There is no active key '\\udcff'"),
         ("add", 2, "Missing option '--name'"),
         ("add --name 'a\nb'", 2, "1 to 200 printable"),
         ("add --name a --requests-per-minute 0", 2, "greater than or equal to 1"),
