@@ -145,7 +145,9 @@ def _fetch(
     file: RepoSibling, folder: Path, digests: Digests, *, url: str, bar: Any
 ) -> None:
     part = folder / f"{file.rfilename}.part"
-    with part.open("ab" if file.size else "wb") as target:
+    with part.open("ab") as target:
+        if target.tell() > (file.size or 0):  # such as a network's login page
+            target.seek(target.truncate(0))
         http_get(
             url,
             target,
@@ -206,7 +208,7 @@ def _explain(name: str, advice: str) -> Iterator[None]:
         raise ModelError(
             f"{name}: {hub} cannot be reached ({reason}). {advice}"
         ) from error
-    except ValueError as error:
+    except (ValueError, LookupError, TypeError) as error:
         raise ModelError(f"{name}: {hub} is not a hub: {error}. {advice}") from error
     except OSError as error:
         raise ModelError(f"{name}: {error}. {advice}") from error

@@ -29,6 +29,8 @@ class Fault:
     ends_at: int | None = None
     #: The content does not match the digest in the hub's metadata.
     is_damaged: bool = False
+    #: Bytes after the content.
+    rest: bytes = b""
 
 
 @dataclass
@@ -123,8 +125,12 @@ class _Handler(QuietHandler):
             return
         if fault.is_damaged:
             body = body[::-1]
+        body += fault.rest
         asked = _RANGE.fullmatch(self.headers.get("Range", ""))
         start = int(asked[1]) if asked else 0
+        if start >= len(body):
+            self.reply(416, b"")
+            return
         self.send_response(206 if asked else 200)
         self.send_header("Content-Length", str(len(body) - start))
         if asked:

@@ -153,10 +153,18 @@ def test_a_download_that_the_hub_gives_up_is_gone_on_with_by_the_next_command(la
     large.run("verify", hub=NOWHERE)
 
 
-@pytest.mark.parametrize("file", ["vocab.json", WEIGHTS])
-def test_a_file_that_arrives_damaged_is_thrown_away(shelf: Shelf, file: str):
-    shelf.hub.faults = {file: [Fault(is_damaged=True)]}
-    assert f"{file} arrived damaged" in shelf.run("pull", expect=1)
+@pytest.mark.parametrize(
+    ("file", "fault", "said"),
+    [
+        ("vocab.json", Fault(is_damaged=True), "arrived damaged"),
+        (WEIGHTS, Fault(is_damaged=True), "arrived damaged"),
+        (WEIGHTS, Fault(rest=b"a page"), "but has size"),
+    ],
+    ids=["small", "large", "too long"],
+)
+def test_a_file_that_arrives_damaged_is_thrown_away(shelf, file, fault, said):
+    shelf.hub.faults = {file: [fault]}
+    assert said in shelf.run("pull", expect=1)
     shelf.run("pull")
     shelf.run("verify")
 
@@ -224,8 +232,9 @@ def test_a_hub_that_cannot_be_reached_is_said_clearly(shelf: Shelf):
         ((401, b"{}"), "needs HF_TOKEN"),
         ((500, b"oops"), "answered 500. Give a directory's path instead"),
         ((200, b"<html>Log in first</html>"), "is not a hub"),
+        ((200, b'{"login": "first"}'), "is not a hub: 'id'"),
     ],
-    ids=["unknown", "hidden", "broken", "not a hub"],
+    ids=["unknown", "hidden", "broken", "not a hub", "another API"],
 )
 def test_a_hub_that_does_not_give_the_model_is_said_clearly(shelf, answer, expected):
     shelf.hub.instead = answer
