@@ -57,8 +57,8 @@ def pack(
         # Write out the model that is this machine's default.
         section = content.setdefault(task, {})
         section.setdefault("model", SECTIONS[task].model_fields["model"].default)
-        said = json.dumps(content).replace(json.dumps(each.name), json.dumps(name))
-        content = json.loads(said)
+        old, new = (f": {json.dumps(value)}" for value in (each.name, name))
+        content = json.loads(json.dumps(content).replace(old, new))
     members[_MAP] = json.dumps(content, ensure_ascii=False, indent=2).encode()
     with durable.create(out) as file:
         is_small = out.suffix in (".gz", ".tgz")

@@ -111,6 +111,18 @@ def test_a_bundle_that_was_cut_short_changes_nothing_and_the_whole_one_works(
     assert [path.suffix for path in (cache / "bundles").iterdir()] == [".json"]
 
 
+def test_a_model_in_a_folder_named_as_a_key_of_the_map(tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint, "ROOT", tmp_path)
+    model = catalog.ROOT / "models/shapes/classification"
+    (tmp_path / "classification").symlink_to(model)
+    map_path, file, cache = (tmp_path / n for n in ("map.json", "a.tar", "cache"))
+    section = MAP["classification"] | {"model": "classification"}
+    map_path.write_text(json.dumps({"classification": section}))
+    bundle.pack(file, map_path, None, load(map_path, cache))
+    (found,) = load(bundle.unpack(file, cache), cache)
+    assert found.directory.is_dir()
+
+
 @pytest.mark.parametrize("languages", [("en", "fr"), ("fr", "en")])
 def test_a_bundle_with_another_model_names_only_what_it_brings(
     tmp_path, write_map, languages
