@@ -30,7 +30,7 @@ from handlers.engine.directories import (
 
 _MAP, _CONSTRAINTS = "map.json", "constraints.txt"
 _FAULTS = (
-    *(OSError, EOFError, tarfile.TarError, zlib.error, ModelError),
+    *(OSError, EOFError, tarfile.TarError, zlib.error, ValueError),
     *(LookupError, TypeError, AttributeError),  # a record of another shape
 )
 

@@ -188,6 +188,7 @@ def write_bundle(path: Path, *, files=None, members=None, link: bytes = b"") -> 
         ({"members": {"../x": b""}}, "outside the destination"),
         ({"members": {"hub/a/b/../../../../x": b""}}, "outside the destination"),
         ({"members": {"/etc/x": b""}}, "/etc/x is not a file"),
+        ({"members": {"\u00e9\0": b""}}, "null byte"),
         ({"link": tarfile.SYMTYPE}, "config.json is not a file"),
         ({"link": tarfile.LNKTYPE}, "config.json is not a file"),
         ({"link": tarfile.FIFOTYPE}, "config.json is not a file"),
@@ -199,8 +200,8 @@ def write_bundle(path: Path, *, files=None, members=None, link: bytes = b"") -> 
         ({"members": {SOURCE: b"{"}}, "source.json is not JSON"),
         ({"members": {SOURCE: b"[]"}}, "'files'"),
     ],
-    ids="""out out-again absolute symbolic-link hard-link pipe other-content longer too-much
-        too-little no-record-of-a-file torn-record no-record""".split(),
+    ids="""out out-again absolute zero symbolic-link hard-link pipe other-content longer
+        too-much too-little no-record-of-a-file torn-record no-record""".split(),
 )
 def test_a_hostile_bundle_changes_nothing(tmp_path: Path, changes, said: str):
     file = write_bundle(tmp_path / "hostile.tar", **changes)
