@@ -54,6 +54,7 @@ def converted_path(directory: Path, cache: Path, compute_type: str) -> Path:
     state = [
         (path.name, path.stat().st_size, path.stat().st_mtime_ns)
         for path in sorted(directory.iterdir())
+        if path.exists()  # no link to a file that is gone
     ]
     digest = hashlib.sha256(
         repr((_VERSION, str(directory.resolve()), state)).encode()

@@ -57,6 +57,7 @@ def touch_later(path: Path) -> None:
 
 @pytest.mark.parametrize("change", [touch_later, Path.unlink])
 def test_a_changed_file_means_a_new_path(change, model, tmp_path):
+    (model / "gone").symlink_to(model / "nothing")
     before = converted_path(model, tmp_path, "int8")
     assert converted_path(model, tmp_path, "int8") == before
     assert converted_path(model, tmp_path, "float16") != before
