@@ -84,6 +84,9 @@ class MicroBatcher(Generic[Item, Result]):
         with self._changed:
             if self._is_closed:
                 raise Closed("this batcher no longer accepts items")
+            if len(self._waiting) >= self._queue_size:  # cancelled items wait no more
+                left = (e for e in self._waiting if not e.future.cancelled())
+                self._waiting = deque(left)
             if len(self._waiting) >= self._queue_size:
                 raise QueueFull(f"{self._queue_size} items are already waiting")
             self._waiting.append(entry)

@@ -137,7 +137,7 @@ def test_a_bad_row_gets_the_handlers_words_and_others_their_answers(slow):
 
 def test_a_queue_is_bounded_and_what_is_late_or_given_up_is_not_run(slow):
     registry = CollectorRegistry()
-    model = make(batch_size=2, queue_size=6)
+    model = make(batch_size=2, queue_size=4)
     with serve(slow, model, registry=registry) as (backend, ask):
         slow.may_run.clear()
         asking = [gevent.spawn(ask, "running")]
@@ -150,18 +150,20 @@ def test_a_queue_is_bounded_and_what_is_late_or_given_up_is_not_run(slow):
         for limit_s in (0.01, 0, -5):
             with pytest.raises(DeadlineExceeded):
                 ask("late", limit_s=limit_s)
+        asking += [gevent.spawn(ask, text) for text in ("c", "d")]
+        gevent.sleep(0)
         with pytest.raises(Overloaded, match="ko is full"):
             ask("refused")
         slow.may_run.set()
         gevent.joinall(asking, timeout=LIMIT_S, raise_error=True)
-    assert slow.batches == [["running"], ["a", "b"]]
+    assert slow.batches == [["running"], ["a", "b"], ["c", "d"]]
     counted = read(generate_latest(registry).decode())
     assert counted.pop(("BabelgateQueueMs", "ko")) >= 10
     assert counted.pop(("BabelgateComputeMs", "ko")) >= 10
     assert counted == {
-        ("BabelgateBatches", "ko"): 2,
-        ("BabelgateRows", "ko"): 3,
-        ("BabelgateFrames", "ko"): 3,
+        ("BabelgateBatches", "ko"): 3,
+        ("BabelgateRows", "ko"): 5,
+        ("BabelgateFrames", "ko"): 5,
         ("BabelgateDroppedRows", "ko"): 4,
     }
 
