@@ -14,6 +14,7 @@ from pydantic import (
     AfterValidator,
     Field,
     NonNegativeInt,
+    PositiveFloat,
     PositiveInt,
     ValidationError,
     ValidationInfo,
@@ -162,6 +163,9 @@ class Settings(BaseSettings):
     document_bytes: PositiveInt = _share(variables.DOCUMENT_BYTES)
     documents_waiting: PositiveInt = _share(variables.DOCUMENTS_WAITING)
     documents_of_one: PositiveInt = _share(variables.DOCUMENTS_OF_ONE)
+    # The program for documents reads these two; the gateway refuses wrong values.
+    documents_at_once: PositiveInt = _share(variables.DOCUMENTS_AT_ONCE)
+    documents_kept_s: PositiveFloat = _share(variables.DOCUMENTS_KEPT_S)
     webhooks: _Networks = _share(variables.WEBHOOKS)
     documents_kept_bytes: PositiveInt = Field(
         16 << 30,

@@ -20,6 +20,8 @@ MEANT = "unknown variable, did you mean"
         ("BABELGATE_TIMEOUT_S", "0", "found '0'"),
         ("BABELGATE_TIMEOUT_S", "inf", "found 'inf'"),
         ("BABELGATE_MAX_BODY_BYTES", "1.5", "found '1.5'"),
+        ("BABELGATE_DOCUMENTS_AT_ONCE", "0", "found '0'"),
+        ("BABELGATE_DOCUMENTS_KEPT_S", "1d", "found '1d'"),
         ("BABELGATE_IDENTIFIER", "fasttext", "found 'fasttext'"),
         ("BABELGATE_CORS_ORIGINS", "example.org", "found 'example.org'"),
         ("BABELGATE_INFERENCE_URL", "localhost:9999", "found 'localhost:9999'"),
