@@ -428,9 +428,10 @@ def apply_settings(settings: Mapping[str, str]) -> None:
     for name in list(os.environ):
         if find_settings({name: ""}):
             del os.environ[name]
-    os.environ.update(settings)
-    workers = settings.get("WEB_CONCURRENCY")
-    if not workers:  # the default
-        os.environ.pop("WEB_CONCURRENCY", None)
-    elif not (workers.isdecimal() and int(workers)):
+    # An empty value is the default; Gunicorn and the hub's library would refuse it.
+    others = ("HF_", "WEB_CONCURRENCY")
+    given = {n: v for n, v in settings.items() if v or not n.startswith(others)}
+    os.environ.update(given)
+    workers = given.get("WEB_CONCURRENCY", "1")
+    if not (workers.isdecimal() and int(workers)):
         raise StackError(f"WEB_CONCURRENCY: expected 1 or more, found {workers!r}")

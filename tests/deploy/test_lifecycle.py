@@ -432,10 +432,11 @@ def test_what_an_operator_sets_is_kept_and_nothing_else():
 
 
 def test_the_kept_settings_take_the_place_of_a_shells_own(monkeypatch):
-    shell = {"BABELGATE_KEYS": "off", "babelgate_keys": "off", "PATH": "/bin"}
+    shell = {"babelgate_keys": "off", "HF_ENDPOINT": "http://a", "PATH": "/bin"}
     monkeypatch.setattr(os, "environ", shell)
-    lifecycle.apply_settings({"BABELGATE_TIMEOUT_S": "20"})
-    assert os.environ == {"BABELGATE_TIMEOUT_S": "20", "PATH": "/bin"}
+    kept = {"BABELGATE_DOCUMENTS": "", "CUDA_VISIBLE_DEVICES": ""}
+    lifecycle.apply_settings(kept | {"HF_ENDPOINT": "", "WEB_CONCURRENCY": ""})
+    assert os.environ == kept | {"PATH": "/bin"}
     for given in ("two", "0"):
         with pytest.raises(StackError, match=f"WEB_CONCURRENCY: .*found '{given}'"):
             lifecycle.apply_settings({"WEB_CONCURRENCY": given})
