@@ -207,24 +207,26 @@ def load(
         translation = translation.model_copy(update={"placement": "device"})
     found = found.model_copy(update={"translation": translation})
     served = {*found.vision, *([TRANSLATION] if found.cuda_id else [])}
-    for task in sorted(found.cluster.model_fields_set - served):
-        raise CatalogError(
-            f"{path}: cluster.{task}: expected a task of this map, one of "
-            f"{', '.join(sorted(served))}"
-        )
-    if is_cluster:
-        return make_catalog(found, content, has_gpus=True)
+    faults = [
+        f"{path}: cluster.{task}: expected a task of this map, one of "
+        f"{', '.join(sorted(served))}"
+        for task in sorted(found.cluster.model_fields_set - served)
+    ]
     if "gpus" in found.model_fields_set:
         gpus = found.gpus
     elif gpus is None:
         gpus = count_gpus()
-    for place, devices in found.asked.items():
-        for device in devices:
-            if gpus and device != CPU and int(device) >= gpus:
-                raise CatalogError(
-                    f"{path}: {place}: GPU {device} does not exist, this host has "
-                    f'{gpus} (0 to {gpus - 1}). Name one of them or "cpu".'
-                )
+    faults += [
+        f"{path}: {place}: GPU {device} does not exist, this host has {gpus} "
+        f'(0 to {gpus - 1}). Name one of them or "cpu".'
+        for place, devices in found.asked.items()
+        for device in devices
+        if gpus and not is_cluster and device != CPU and int(device) >= gpus
+    ]
+    if faults:
+        raise CatalogError("\n".join(faults))
+    if is_cluster:
+        return make_catalog(found, content, has_gpus=True)
     return make_catalog(found, content | {"gpus": gpus}, has_gpus=gpus > 0)
 
 

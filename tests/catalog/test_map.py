@@ -137,6 +137,11 @@ def test_a_bad_device_is_refused(device: Any):
             "cluster.captioning: expected a task of this map, one of detection",
             id="a placement of a task that is not served",
         ),
+        pytest.param(
+            b'{"cuda_id": {"ko": "4", "fr": ["0", "5"]}, "gpus": 2}',
+            "cuda_id.fr: GPU 5 does not exist",
+            id="two GPUs that do not exist",
+        ),
     ],
 )
 def test_a_file_that_cannot_be_used_is_refused(tmp_path, content, says):
