@@ -39,8 +39,6 @@ from ray_backend.config import Arguments
 
 log = logging.getLogger(__name__)
 
-#: The gateway's largest row with its escapes; the same as TorchServe's `max_request_size`.
-MOST_BYTES = 34 << 20
 _PATHS = ("", "/")
 _STOPPING = "This replica is being stopped."
 #: The longest wait of `close`.
@@ -231,31 +229,13 @@ def _read_limit(headers: Mapping[str, str], default_s: float) -> float:
 
 
 async def _read_body(request: Request) -> bytes:
-    """Read the body. Raises TaskError if it is too large or its client disconnects."""
-    length = request.headers.get("content-length", "0")
-    if length.isdecimal() and int(length) > MOST_BYTES:
-        raise _too_large()
-    parts: list[bytes] = []
-    size = 0
+    """Read the body, which the gateway has bounded. Raises TaskError if its client
+    disconnects."""
     try:
-        async for part in request.stream():
-            parts.append(part)
-            size += len(part)
-            if size > MOST_BYTES:
-                raise _too_large()
+        return await request.body()
     except ClientDisconnect as error:
         detail = "the connection was closed before the end of the body"
         raise _malformed(detail) from error
-    return b"".join(parts)
-
-
-def _too_large() -> TaskError:
-    return TaskError(
-        HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-        "body-too-large",
-        f"expected a row of at most {MOST_BYTES:,} bytes",
-        limit=MOST_BYTES,
-    )
 
 
 def _malformed(detail: str) -> TaskError:
