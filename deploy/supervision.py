@@ -1,5 +1,6 @@
 """Starts, queries and stops supervisord."""
 
+import re
 import shutil
 import socket
 import subprocess
@@ -18,7 +19,8 @@ from contract import durable
 from deploy import launch, node
 from deploy.stack import ROOT, Stack, StackError
 
-_STOP_S = 150
+#: Seconds that supervisord may take to end, beyond those that its programs have to stop.
+_STOP_S = 30
 #: The longest wait for an answer, in seconds: stopping a program may take that long.
 _ANSWER_S = 140
 #: The longest wait for an answer about supervisord's state, in seconds.
@@ -73,8 +75,12 @@ class Supervision:
         pid = int(self._call("getPID"))
         supervisord = psutil.Process(pid)
         family = [supervisord, *supervisord.children(recursive=True)]
+        # They stop one after the other, and requests may finish.
+        file = self._stack.run / "supervisord.conf"
+        text = file.read_text("utf-8") if file.exists() else ""
+        waits = re.findall(r"(?m)^stopwaitsecs=(\d+)", text)
         self._call("shutdown")
-        give_up_at = time.monotonic() + _STOP_S
+        give_up_at = time.monotonic() + _STOP_S + sum(map(int, waits))
         while launch.is_alive(supervisord) and time.monotonic() < give_up_at:
             # A call makes supervisord check for ended programs; else it does so once a second.
             with suppress(OSError, HTTPException, Fault):

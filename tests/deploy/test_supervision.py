@@ -156,6 +156,17 @@ def test_a_stack_that_is_being_stopped_is_told(small: Stack):
         supervision.states()
 
 
+def test_what_may_finish_is_not_ended_before(small: Stack, monkeypatch):
+    monkeypatch.setattr("deploy.supervision._STOP_S", 0)
+    finish = f"sleep 1; touch {small.run}/finished; exit"
+    wait = f"touch {small.run}/begun; while true; do sleep 0.1; done"
+    do(small, "gateway", f"trap '{finish}' TERM; {wait}")
+    start(small)
+    wait_until((small.run / "begun").exists)
+    assert end(small)
+    assert (small.run / "finished").exists()
+
+
 def test_torn_files_do_not_keep_a_stack_from_being_ended(small: Stack):
     leaders = start_all(small)
     (small.run / "stack.json").write_text("{")
