@@ -75,12 +75,12 @@ RAY_KEY_FILE = Variable(
 )
 RAY_DASHBOARD_URL = Variable(
     "BABELGATE_RAY_DASHBOARD_URL",
-    "Ray's dashboard, through which models are deployed.",
+    "Ray's dashboard, for [bulk work](bulk.md#on-a-cluster).",
     "http://127.0.0.1:7801",
 )
 RAY_TOKEN_FILE = Variable(
     "BABELGATE_RAY_TOKEN_FILE",
-    "The file of the token that Ray's programs and dashboard require.",
+    "The file of Ray's token, for bulk work.",
     "run/ray/token",
 )
 RUN_DIR = Variable(

@@ -71,8 +71,9 @@ class Settings(BaseSettings):
     backend: Literal["torchserve", "embedded", "ray"] = Field(
         "torchserve",
         validation_alias="GATEWAY_BACKEND",
-        description="The backend that runs the models. `embedded`: the gateway's own process, "
-        "[without TorchServe](embedded.md). `ray`: a [Ray cluster](scaling.md).",
+        description="The backend of the models; `make up BACKEND=…` sets it. `embedded`: the "
+        "gateway's own process, [without TorchServe](embedded.md). `ray`: a [Ray "
+        "cluster](scaling.md).",
     )
     map: Path = _share(variables.MAP, default=catalog.MAP)
     model: str | None = _share(variables.MODEL)
