@@ -31,8 +31,8 @@ def default_cache() -> Path:
     if not (cache := variables.CACHE.read()):
         home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
         cache = f"{home}/babelgate"
-    # TorchServe's workers, which load paths in here, run in another directory.
-    return Path(cache).absolute()
+    # Programs that load paths in here run in different directories.
+    return ROOT / cache
 
 
 def locate(name: str, cache: Path) -> Path:

@@ -114,7 +114,7 @@ class Stack:
     @property
     def ray_key_file(self) -> Path:
         """The key that the gateway sends to replicas."""
-        return Path(variables.RAY_KEY_FILE.given or self.node.key_file)
+        return ROOT / (variables.RAY_KEY_FILE.given or self.node.key_file)
 
     @property
     def ingress_urls(self) -> str:

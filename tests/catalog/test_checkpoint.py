@@ -33,7 +33,8 @@ def test_what_is_neither_a_directory_nor_a_hub_name_is_refused(tmp_path: Path):
 
 def test_a_directory_is_taken_as_it_is_and_the_cache_is_absolute(tmp_path, monkeypatch):
     monkeypatch.setenv("BABELGATE_CACHE", "here")
-    assert checkpoint.default_cache() == Path.cwd() / "here"
+    monkeypatch.chdir("/")
+    assert checkpoint.default_cache() == catalog.ROOT / "here"
     assert checkpoint.fetch("models/phrasebook", tmp_path) == PHRASEBOOK
     assert checkpoint.fetch(str(PHRASEBOOK), tmp_path) == PHRASEBOOK
     assert not list(tmp_path.iterdir())

@@ -10,7 +10,7 @@ import pytest
 
 from deploy import node, serving
 from deploy.serving import Cluster, TorchServe
-from deploy.stack import Stack, StackError
+from deploy.stack import ROOT, Stack, StackError
 from deploy.supervision import Supervision
 from ray_backend.deployment import Dashboard, DashboardError, Machine
 from ray_backend.nodes import PORTS
@@ -27,7 +27,7 @@ def make_cluster(stack: Stack) -> Cluster:
     return Cluster(stack)
 
 
-def test_a_head_makes_its_secrets_and_keeps_them(tmp_path: Path):
+def test_a_head_makes_its_secrets_and_keeps_them(tmp_path: Path, monkeypatch):
     stack = make_stack(tmp_path)
     found = make_cluster(stack)
     found.write()
@@ -36,6 +36,8 @@ def test_a_head_makes_its_secrets_and_keeps_them(tmp_path: Path):
     found.write()
     assert [file.read_text() for file in files] == secrets
     assert len({*secrets}) == 2
+    monkeypatch.setenv("BABELGATE_RAY_KEY_FILE", "here")
+    assert stack.ray_key_file == ROOT / "here"
 
 
 @pytest.mark.parametrize(
