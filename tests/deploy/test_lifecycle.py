@@ -3,7 +3,6 @@
 import json
 import os
 import socket
-import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -24,7 +23,6 @@ from deploy import stack as stacks
 from deploy.stack import UNSAID, Stack, StackError
 from deploy.supervision import Supervision
 from gateway.settings import SettingsError
-from tests.programs import run
 from tests.torchserve_backend.fakes import want
 
 NGINX = Path("/bin/true")
@@ -440,9 +438,3 @@ def test_the_kept_settings_take_the_place_of_a_shells_own(monkeypatch):
     for given in ("two", "0"):
         with pytest.raises(StackError, match=f"WEB_CONCURRENCY: .*found '{given}'"):
             lifecycle.apply_settings({"WEB_CONCURRENCY": given})
-
-
-def test_an_empty_number_of_gateway_processes_is_the_default():
-    steps = "lifecycle.apply_settings(os.environ); lifecycle.check_names('')"
-    code = f"import os; from deploy import lifecycle; {steps}"
-    run(sys.executable, "-c", code, env=os.environ | {"WEB_CONCURRENCY": ""})
