@@ -17,7 +17,7 @@ def main() -> None:
     assert running, f"{variables.RUN_DIR.name} is not the run directory of a stack"
     lay_out(running.node)
     command = nodes.write_command(running.node, variables.RAY_OPTIONS.read())
-    ours = nodes.make_environment(running.node, running.gateway.longest_s)
+    ours = nodes.make_environment(running.node)
     os.execve(command[0], command, dict(os.environ) | ours)
 
 
