@@ -162,6 +162,9 @@ def _find_attributes(token: Token, start: int) -> list[_Attribute]:
         return []
     found = list(_read_attributes(token, start))
     given = {each.name: each.text.lower() for each in found}
+    is_refused = "notranslate" in given.get("class", "").split()
+    if is_refused or given.get("translate") == "no":  # a textarea
+        return []
     summary = given.get("name", given.get("property"))
     read = set(_READ)
     if token.name == "html":
