@@ -111,10 +111,11 @@ def _download(name: str, directory: Path, task: str, bars: Progress | None) -> N
         if not (part / file.rfilename).exists():
             url = hf_hub_url(name, file.rfilename, revision=commit)
             _fetch(file, part, digests, url=url, bar=bar)
+    stated = info.card_data.get("license") if info.card_data else None
     source = {
         "name": name,
         "commit": commit,
-        "license": info.card_data.get("license") if info.card_data else None,
+        "license": ", ".join(stated) if isinstance(stated, list) else stated,
         "files": describe_files((part / each.rfilename for each in files), digests),
     }
     durable.write(part / SOURCE_FILE, json.dumps(source, indent=2) + "\n", mode=0o666)

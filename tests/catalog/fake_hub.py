@@ -40,7 +40,7 @@ class FakeHub:
     repositories: dict[str, Path] = field(default_factory=dict)
     url: str = ""
     #: The metadata of every model's card.
-    card: dict[str, str] = field(default_factory=dict)
+    card: dict[str, Any] = field(default_factory=dict)
     #: The path of every request, with the Range header if it has one.
     calls: list[str] = field(default_factory=list)
     #: If set, the status and body of every answer.

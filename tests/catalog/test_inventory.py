@@ -97,9 +97,10 @@ def test_a_list_says_what_the_map_needs_and_what_else_is_there(shelf: Shelf):
 def test_a_pull_says_the_licence_and_the_gateway_knows_it(shelf: Shelf):
     (model,) = catalog.load(shelf.map).models
     assert find_license(model) is None
+    shelf.hub.card["license"] = ["cc-by-nc-4.0", "mit"]
     said = shelf.run("pull")
-    assert f"{NAME}: its model card states the licence cc-by-nc-4.0" in said
-    assert find_license(model) == "cc-by-nc-4.0"
+    assert f"{NAME}: its model card states the licence cc-by-nc-4.0, mit" in said
+    assert find_license(model) == "cc-by-nc-4.0, mit"
 
 
 @pytest.mark.slow
