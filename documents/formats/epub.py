@@ -88,16 +88,19 @@ def _find_title(wrapper: Element) -> list[Slot]:
 
 
 def _mark(html: Element, language: str) -> bool:
-    """Set a chapter's language and direction. Return whether that changes it."""
-    before = dict(html.attrib)
-    for name in (_LANG, "lang"):
-        if old := html.get(name):
-            html.set(name, name_language(old, language))
-    if is_right_to_left(language):
-        html.set("dir", "rtl")
-    elif html.get("dir") == "rtl":
-        del html.attrib["dir"]
-    return dict(html.attrib) != before
+    """Set the language and direction of a chapter, of its head and of its body. Return whether
+    that changes it."""
+    elements, is_rtl = (html, *html), is_right_to_left(language)
+    before = [dict(element.attrib) for element in elements]
+    for element in elements:
+        for name in (_LANG, "lang"):
+            if old := element.get(name):
+                element.set(name, name_language(old, language))
+        if is_rtl and (element is html or element.get("dir")):
+            element.set("dir", "rtl")
+        elif element.get("dir") == "rtl":
+            del element.attrib["dir"]
+    return [dict(element.attrib) for element in elements] != before
 
 
 def _finish_metadata(wrapper: Element, language: str) -> bool:

@@ -68,11 +68,15 @@ def test_a_whole_chapter_may_stay(element: str, texts: list[str]):
     [("en", ' lang="en-GB"'), ("fr", ' lang="fr"'), ("he", ' lang="he" dir="rtl"')],
 )
 def test_a_book_says_its_language(target: str, attributes: str):
-    source = pack_epub("<p>12</p>", ' lang="en-GB"')
+    chapter = unpack(pack_epub("<p>12</p>", ' lang="en-GB"'))[CHAPTER].decode()
+    chapter = chapter.replace("<body", '<body lang="en-GB" dir="ltr"')
+    source = pack_epub("", **{CHAPTER: chapter})
     written = unpack(translate("a.epub", source, keep, target))
     said = "en-GB" if target == "en" else target
     assert f"<dc:language>{said}</dc:language>" in written["OPS/a.opf"].decode()
     assert f'xhtml"{attributes}>' in written[CHAPTER].decode()
+    direction = "rtl" if target == "he" else "ltr"
+    assert f'<body lang="{said}" dir="{direction}">' in written[CHAPTER].decode()
 
 
 ENC = (
