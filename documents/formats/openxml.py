@@ -388,12 +388,13 @@ def _is_line(text: Element, style: Style) -> bool:
 
 
 def _switch(properties: Element, local: str, is_on: bool) -> None:
-    """Set or remove a property that has no value."""
+    """Set a property, or switch it off if it is there: a style may have it too."""
     found = find(properties, f"w:{local}")
-    if found is not None:
-        properties.remove(found)
-    if is_on:
+    if found is None and is_on:
         _insert(properties, local)
+    elif found is not None:
+        found.attrib.clear()
+        found.attrib.update({} if is_on else {beside(found, "val"): "0"})
 
 
 def _insert(properties: Element, local: str) -> Element:
@@ -419,10 +420,8 @@ class _DrawingRuns(Runs):
         self.open_properties(run).set("lang", language)
 
     def turn(self, properties: Element, is_rtl: bool) -> None:
-        if is_rtl:
-            properties.set("rtl", "1")
-        else:
-            properties.attrib.pop("rtl", None)
+        if is_rtl or "rtl" in properties.attrib:  # a layout may have it too
+            properties.set("rtl", str(int(is_rtl)))
 
 
 class _CellRuns(Runs):
