@@ -167,7 +167,8 @@ def read_range(text: str) -> tuple[int, int] | None:
     if not text:
         return None
     least, dash, most = text.partition("-")
-    if not (dash and least.isdecimal() and most.isdecimal()) or int(least) > int(most):
+    is_pair = dash and least.isdecimal() and most.isdecimal()
+    if not (is_pair and 0 < int(least) <= int(most)):
         raise ValueError(f"{text!r}: expected LEAST-MOST, two numbers of tokens")
     return int(least), int(most)
 

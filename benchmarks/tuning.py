@@ -132,12 +132,13 @@ class LoadEntry(Shape):
     ] = ()
     seconds: driver.Positive = 6
     warm_up_seconds: driver.Positive = 3
-    tokens: Annotated[str, pydantic.Field(pattern=r"^(\d+-\d+)?$")] = ""
+    tokens: str = ""
 
     @pydantic.model_validator(mode="after")
     def _check_levels(self) -> LoadEntry:
         if bool(self.rates) == bool(self.clients):
             raise ValueError("expected either rates or clients")
+        driver.read_range(self.tokens)
         return self
 
     @property

@@ -213,6 +213,7 @@ def test_a_combination_that_is_no_map_is_refused_before_the_search(tmp_path, sta
         ("p99_ms: 120", "p95_ms: 120", r"sla\.p95_ms\n  Extra inputs"),
         ("[8, 64]", "[8, 0]", r"models\.0\.batch_size\n .* expected a whole number"),
         ("rates: [10, 20, 40, 80]", "tokens: ''", "expected either rates or clients"),
+        ("load:", "load:\n  tokens: 0-5", "'0-5': expected LEAST-MOST"),
         ("max_batch_delay", "batch_size", "batch_size appears twice"),
         ("batch_size", "max_batch_frames", r"models\.0\.max_batch_frames\n"),
         ("languages:", "task: detection\n    languages:", "only translation has"),
