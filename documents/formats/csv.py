@@ -65,15 +65,15 @@ def _split(lines: Iterator[str], delimiter: str) -> Iterator[Row]:
         taken.clear()
 
 
-def _find_delimiter(path: Path, encoding: Encoding) -> tuple[str, bool]:
+def _find_delimiter(path: Path, encoding: Encoding) -> tuple[str, int]:
     """Return the delimiter that splits the first rows into the same number of cells, perhaps
-    after a title, or else the first row into the most; and whether the first row consists of
-    names for programs, or is Excel's `sep=;`."""
+    after a title, or else the first row into the most; and the number of first rows that
+    stay: Excel's `sep=;` and names for programs."""
     if path.suffix.lower() == ".tsv":
         return "\t", _has_names(path, encoding, "\t")
     first = next(stream_lines(path, encoding), "")
     if declared := _DECLARED.fullmatch(first):
-        return declared[1], True
+        return declared[1], 1 + _has_names(path, encoding, declared[1], 1)
     rates = {delimiter: _rate(path, encoding, delimiter) for delimiter in _DELIMITERS}
     best = max(rates, key=rates.__getitem__)
     if rates[best] < (False, 0, 2):
@@ -112,8 +112,10 @@ def _rate(path: Path, encoding: Encoding, delimiter: str) -> tuple[bool, int, in
     return is_even and table == counts, 0, counts[0] if counts else 0
 
 
-def _has_names(path: Path, encoding: Encoding, delimiter: str) -> bool:
-    _, cells = next(_sample(path, encoding, delimiter), ("", []))
+def _has_names(path: Path, encoding: Encoding, mark: str, number: int = 0) -> bool:
+    """Whether the row with this number consists of names for programs."""
+    rows = islice(_sample(path, encoding, mark), number, None)
+    _, cells = next(rows, ("", []))
     return len(cells) > 1 and all(_IDENTIFIER.fullmatch(name) for *_, name in cells)
 
 
@@ -145,12 +147,10 @@ def _make_writer(
 
 def _find_rows(path: Path, encoding: Encoding) -> Parts:
     """Yield each row with its edits. Only one row is in memory at a time."""
-    delimiter, is_first_kept = _find_delimiter(path, encoding)
+    delimiter, kept = _find_delimiter(path, encoding)
     rows = _split(stream_lines(path, encoding), delimiter)
     for number, (row, cells) in enumerate(rows):
-        is_kept = is_first_kept and not number
-        found = () if is_kept else _find_edits(row, cells, delimiter)
-        yield row, found
+        yield row, () if number < kept else _find_edits(row, cells, delimiter)
 
 
 COMMAS = make_format((".csv",), "text/csv", "text", _find_rows)
