@@ -113,9 +113,7 @@ def _rate(path: Path, encoding: Encoding, delimiter: str) -> tuple[bool, int, in
 
 
 def _has_names(path: Path, encoding: Encoding, mark: str, number: int = 0) -> bool:
-    """Whether the row with this number consists of names for programs."""
-    rows = islice(_sample(path, encoding, mark), number, None)
-    _, cells = next(rows, ("", []))
+    _, cells = next(islice(_sample(path, encoding, mark), number, None), ("", []))
     return len(cells) > 1 and all(_IDENTIFIER.fullmatch(name) for *_, name in cells)
 
 
