@@ -189,12 +189,12 @@ def read_limit(environ: Mapping[str, Any], longest_s: float) -> float:
     header = environ.get("HTTP_X_TIMEOUT_MS")
     if header is None:
         return longest_s
-    is_number = header.isascii() and header.isdigit() and len(header) < 10
-    if not is_number or int(header) == 0:
+    given_ms = float(header) if header.isascii() and header.isdigit() else 0.0
+    if not given_ms:
         raise MalformedRequest(
             "X-Timeout-Ms: expected a whole number of milliseconds above 0."
         )
-    return min(longest_s, int(header) / 1000)
+    return min(longest_s, given_ms / 1000)
 
 
 def read_request_id(environ: Mapping[str, Any]) -> str:

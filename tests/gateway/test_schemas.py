@@ -95,11 +95,11 @@ def test_a_wrong_field_is_named_with_what_was_found(field, value, expected):
 
 
 @pytest.mark.parametrize(
-    "header", ["", "0", "-1", "1.5", "1e3", "１００", "1 000", "1" * 5000, "nan"]
+    "header", ["", "0", "-1", "1.5", "1e3", "１００", "1 000", "nan"]
 )
 def test_a_time_is_a_whole_number_that_lowers_the_limit(header):
     assert read_limit({}, 30) == 30
-    for given, timeout_s in (("1", 0.001), ("999999999", 30)):
+    for given, timeout_s in (("1", 0.001), ("2147483647", 30), ("1" * 5000, 30)):
         assert read_limit({"HTTP_X_TIMEOUT_MS": given}, 30) == timeout_s
     with pytest.raises(MalformedRequest, match="X-Timeout-Ms"):
         read_limit({"HTTP_X_TIMEOUT_MS": header}, 30)
