@@ -134,9 +134,7 @@ class DocumentForm(Schema):
         AUTO, description="The language of the document; identified if it is missing."
     )
     tgt_lang: _Code = Field(description="The language to translate into.")
-    glossary: Text | None = Field(
-        None, description="A glossary's id or name.", max_length=200
-    )
+    glossary: Text | None = Field(None, description="A glossary's id or name.")
     filename: Text | None = Field(
         None, description="The document's name, instead of the file's."
     )

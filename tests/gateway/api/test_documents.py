@@ -205,7 +205,7 @@ def test_a_deleted_document_never_was(client, folder):
         ("/documents", OURS | {"name": "/"}, 422, "file: has no name"),
         ("/documents", {"tgt_lang": "ko" * 5000}, 413, "tgt_lang: over 8192 bytes"),
         ("/documents", OURS | {"more": [(b"b", "b.txt")]}, 422, "found a second one"),
-        ("/documents", OURS | {"glossary": "others"}, 404, "no glossary 'others'"),
+        ("/documents", OURS | {"glossary": "o" * 1024}, 404, "no glossary 'oo"),
         ("/documents", {"tgt_lang": "fr", "glossary": "terms"}, 422, "'fr' is not"),
         ("/v2/document", {}, 400, "Parameter 'target_lang' not specified."),
         ("/v2/document", {"target_lang": "XX"}, 400, "Value for 'target_lang' not"),
