@@ -41,6 +41,12 @@ _RAW = {
 #: Comments end in more ways in HTML.
 _COMMENT = re.compile(r"<!--(?:-?>|.*?--!?>)", re.DOTALL)
 _XML_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+#: The declaration of an XML document, with those in its brackets.
+_DOCTYPE = re.compile(
+    r"""<!DOCTYPE (?:[^"'\[>]++|"[^"]*+"|'[^']*+')*
+    (?:\[ (?:[^]"'<]++|"[^"]*+"|'[^']*+'|(?><!--.*?-->|<\?.*?\?>|<(?!!--|\?)))* \]\s*+)? >""",
+    re.DOTALL | re.VERBOSE,
+)
 #: A numeric character reference that is too long to be valid.
 _ENDLESS_NUMBER = re.compile(r"&#\d{100,}+;?")
 
@@ -90,6 +96,7 @@ class _Reader:
         self._is_xml = is_xml
         self._last = {sign: source.rfind(sign) for sign in (">", "]]>")}
         self._has_quotes = True
+        self._may_declare = is_xml
 
     def read(self, start: int) -> Token:
         """Return the token that begins with the `<` at `start`."""
@@ -101,6 +108,10 @@ class _Reader:
             return Token(source[start : self._find_end("?>", start)])
         if start > self._last[">"]:
             return Token(source[start:], is_text=True)
+        if self._may_declare and source.startswith("<!DOCTYPE", start):
+            self._may_declare = False  # a document has only one
+            if found := _DOCTYPE.match(source, start):
+                return Token(found[0])
         if source.startswith("<![CDATA[", start) and start < self._last["]]>"]:
             return Token(source[start : self._find_end("]]>", start)])
         named = (_XML_NAME if self._is_xml else _NAME).match(source, start)

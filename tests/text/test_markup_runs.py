@@ -130,6 +130,7 @@ BESIDE = "<p>One <b>bold</b> word. Two<br/> <q>words.</q></p>"
         ("<p><x>all</x></p><x/>", {"ignored": ("x",)}, []),
         ("Open <X>it</X> now", {"ignored": ("x",)}, ["Open {0}it{1} now"]),
         ("<script>Open it</script>", {}, ["Open it"]),
+        ("<!DOCTYPE a [<!ENTITY b ']> c'><!-- It's ]> -->]><a>d</a>", {}, ["d"]),
     ],
 )
 def test_xml_is_divided_by_its_outline_and_as_the_client_says(source, tags, sentences):
