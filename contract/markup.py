@@ -93,10 +93,9 @@ class _Reader:
 
     def __init__(self, source: str, is_xml: bool) -> None:
         self._source = source
-        self._is_xml = is_xml
+        self._is_xml = self._may_declare = is_xml
         self._last = {sign: source.rfind(sign) for sign in (">", "]]>")}
         self._has_quotes = True
-        self._may_declare = is_xml
 
     def read(self, start: int) -> Token:
         """Return the token that begins with the `<` at `start`."""

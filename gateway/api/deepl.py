@@ -391,10 +391,9 @@ def _read_glossaries(given: TranslateFields) -> tuple[str, ...]:
         detail = f"found {len(wanted)}, expected at most {_MOST_GLOSSARIES}"
         raise refuse("Too many glossaries.", detail)
     if wanted and not given.source_lang:
-        message = (
+        raise refuse(
             "Use of a glossary requires the source_lang parameter to be specified."
         )
-        raise refuse(message)
     return wanted
 
 

@@ -173,12 +173,11 @@ def _add_version_3(blueprint: Blueprint, service: TranslationService) -> None:
     def entries_3(request: GatewayRequest, glossary_id: str) -> EntriesList:
         pair = _read_pair(request)
         found = glossaries.find(request.owner, glossary_id)
-        entries = glossaries.read_entries(found, pair).decode()
         source, target = (write_code(language).lower() for language in pair)
         dictionary: DictionaryEntries = {
             "source_lang": source,
             "target_lang": target,
-            "entries": entries,
+            "entries": glossaries.read_entries(found, pair).decode(),
             "entries_format": "tsv",
         }
         return {"dictionaries": [dictionary]}

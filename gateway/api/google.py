@@ -132,8 +132,7 @@ def make_blueprints(services: Services) -> list[Blueprint]:
         has_limit=True,
     )
     def translate(request: GatewayRequest) -> Translated:
-        found = _translate(request, service)
-        return {"data": {"translations": found}}
+        return {"data": {"translations": _translate(request, service)}}
 
     question = {"a text": {"q": "Where is the station?"}}
 
