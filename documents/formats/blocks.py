@@ -37,8 +37,9 @@ MAX_DEPTH = 200
 MAX_ELEMENTS, _MAX_ATTRIBUTES, _MAX_URI = 250_000, 4_000, 1_000
 _CHUNK_BYTES = 1 << 16
 _TAG = re.compile(r"""<(?:[^"'>]++|"[^"]*+"|'[^']*+')*>""")
-#: An entity; in a section or a comment, `&` is only a character.
-_ENTITY = re.compile(r"<!\[CDATA\[(?s:.*?)\]\]>|<!--(?s:.*?)-->|&(\w+);")
+#: An entity; in a section, a comment or an instruction, `&` is only a character. A parsed block
+#: has the end of each, so the search is linear.
+_ENTITY = re.compile(r"(?s)<!\[CDATA\[.*?\]\]>|<!--.*?-->|<\?.*?\?>|&(\w+);")
 #: The prefix of an element or attribute.
 _PREFIX = re.compile(r"""[\s</]([^\s<>/:="'&]++):""")
 _XML_ENTITIES = ("amp", "lt", "gt", "quot", "apos")

@@ -64,6 +64,12 @@ def test_a_name_of_html_is_a_letter_where_the_document_says_it_is_html():
     assert block.parse()[0].text == "a\u00a0b & é&nbsp;"
 
 
+def test_an_instruction_of_a_megabyte_that_opens_comments_is_read_once_and_kept():
+    said = "&eacute;" + "<!--" * 250_000
+    (block,) = find_blocks(f"<title xmlns='{DC}'>a<?x {said}?></title>")
+    assert block.parse()[0][0].text == said
+
+
 DEEP = blocks.MAX_DEPTH + 1
 BILLION = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10}">' for n in range(1, 10))
 
