@@ -52,10 +52,11 @@ _LETTERS = {"w:noBreakHyphen": "\u2011", "w:softHyphen": "\u00ad"}
 #: Scripts whose language Word stores in a separate attribute.
 _EAST_ASIAN = frozenset(("Han", "Hangul"))
 #: The order of the schema: the last properties of a paragraph, then those of a run.
-_ORDER = """bidi adjustRightInd snapToGrid spacing ind contextualSpacing mirrorIndents
-    suppressOverlap jc textDirection textAlignment textboxTightWrap outlineLvl divId cnfStyle
-    rPr sectPr pPrChange rtl cs em lang eastAsianLayout specVanish oMath
-    rPrChange""".split()
+_ORDER = """w:bidi w:adjustRightInd w:snapToGrid w:spacing w:ind w:contextualSpacing
+    w:mirrorIndents w:suppressOverlap w:jc w:textDirection w:textAlignment w:textboxTightWrap
+    w:outlineLvl w:divId w:cnfStyle w:rPr w:sectPr w:pPrChange w:rtl w:cs w:em w:lang
+    w:eastAsianLayout w:specVanish w:oMath w:rPrChange""".split()
+_AFTER = {name: frozenset(_ORDER[n + 1 :]) for n, name in enumerate(_ORDER)}
 #: The types of cells that contain a text themselves.
 _TEXTS = ("inlineStr", "str")
 #: The elements with the headings of tables and pivot tables, by the type of their part.
@@ -400,7 +401,7 @@ def _switch(properties: Element, local: str, is_on: bool) -> None:
 def _insert(properties: Element, local: str) -> Element:
     """Insert a new property in the order of the schema."""
     new = properties.makeelement(beside(properties, local))
-    after = {f"w:{name}" for name in _ORDER[_ORDER.index(local) + 1 :]}
+    after = _AFTER[f"w:{local}"]
     names = [name_of(child) for child in properties]
     at = next((n for n, name in enumerate(names) if name in after), len(names))
     properties.insert(at, new)
