@@ -108,8 +108,7 @@ class Journal:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._log = durable.AppendLog(path)
             try:
-                is_ours = durable.try_lock(self._log.fileno())
-                if not (is_ours and durable.is_at(path, self._log)):
+                if not durable.lock_at(path, self._log):
                     raise OutputError(f"{path}: another run is writing it")
                 self._recover(json.loads(json.dumps(origin)), is_restart)
             except BaseException:

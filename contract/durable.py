@@ -187,15 +187,21 @@ def _lock(draft: Path, mode: int) -> BinaryIO:
     give_up_at = time.monotonic() + _WAIT_S
     while time.monotonic() < give_up_at:
         file = open(os.open(draft, os.O_CREAT | os.O_RDWR, mode), "wb")  # noqa: SIM115
-        if try_lock(file.fileno()) and is_at(draft, file):
+        if lock_at(draft, file):
             return file
         file.close()  # another writer has the lock, or has renamed or removed the file
         time.sleep(_LOOK_S)
     raise TimeoutError(ETIMEDOUT, "another program still writes the file", str(draft))
 
 
+def lock_at(path: Path, file: IO[Any] | AppendLog) -> bool:
+    """Lock an open file. Return False if it is already locked, or has lost its name to another
+    program before. Raises OSError."""
+    return try_lock(file.fileno()) and is_at(path, file)
+
+
 def is_at(path: Path, file: IO[Any] | AppendLog) -> bool:
-    """Whether an open file still has this name. A locked one may have lost it."""
+    """Whether an open file still has this name."""
     try:
         return os.path.samestat(path.stat(), os.fstat(file.fileno()))
     except FileNotFoundError:

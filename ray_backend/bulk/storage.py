@@ -85,7 +85,7 @@ class ResultFolder:
             self.root.mkdir(parents=True, exist_ok=True)
             file = (path := self.root / _LOCK).open("a")
         with file:
-            if not (durable.try_lock(file.fileno()) and durable.is_at(path, file)):
+            if not durable.lock_at(path, file):
                 raise OutputError(f"{self.root}: another run is writing there")
             yield lambda: None
             with suppress(OSError):
