@@ -3,6 +3,7 @@
 import itertools
 import json
 import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import torch
 import transformers
 import yaml
 
+from contract import durable
 from handlers.engine.directories import SETTINGS_FILE
 from handlers.engine.translation.families.m2m100 import CODES
 from models.phrasebook_recipe import phrasebook
@@ -22,14 +24,24 @@ _SPREAD = 0.035
 _ANSWER_TOKENS = 32
 _PIECE_LETTERS = 4
 _ALPHABETS = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
-#: The name of M2M100-418M's size for commands, and that of its directory.
+#: The name of M2M100-418M's size for commands.
 SIZE = "418M"
-FOLDER = f"{SIZE}-random-{_ANSWER_TOKENS}"
 
 
-def build_size(directory: Path) -> None:
-    """Write a model of M2M100-418M's size. Its texts and answers are limited to 32 tokens,
-    and its guard is off."""
+def find_size(cache: Path) -> Path:
+    """Return the directory of a model of M2M100-418M's size. It is built if it is missing, and
+    appears complete or not at all."""
+    path = cache / f"{SIZE}-random-{_ANSWER_TOKENS}"
+    if not path.exists():
+        cache.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=cache) as folder:
+            _build_size(part := Path(folder) / path.name)
+            durable.rename(part, path)
+    return path
+
+
+def _build_size(directory: Path) -> None:
+    """Write the model. Its texts and answers are limited to 32 tokens, and its guard is off."""
     config = transformers.M2M100Config()
     build(directory, config)
     settings = {"max_tokens": _ANSWER_TOKENS, "guard": False}

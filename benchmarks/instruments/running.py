@@ -22,7 +22,7 @@ from benchmarks.instruments.generator import Leaders, Request, Target, ask_once
 from benchmarks.instruments.load import find_leaders
 from catalog import checkpoint
 from catalog.devices import count_gpus
-from contract import durable, variables
+from contract import variables
 from contract.rows import prediction_path
 from contract.tasks import TRANSLATION
 from deploy import stack as stacks
@@ -297,21 +297,8 @@ def find_model(name: str) -> Path:
         from benchmarks.instruments import random_model
 
         if name == random_model.SIZE:
-            path = cache / "benchmarks" / random_model.FOLDER
-            return keep(path, random_model.build_size)
+            return random_model.find_size(cache / "benchmarks")
     return checkpoint.fetch(name, cache)
-
-
-def keep(path: Path, make: Callable[[Path], object]) -> Path:
-    """Return the path of a file or folder, such as a model or a video, that is slow to make. It
-    is made if it is missing, and appears complete or not at all."""
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=path.parent, prefix="making-") as folder:
-            part = Path(folder) / path.name
-            make(part)
-            durable.rename(part, path)
-    return path
 
 
 def read_map(path: Path, model: Path | None = None) -> catalog.Catalog:
