@@ -1,7 +1,7 @@
 // The view for glossaries: a table of terms and their translations. Every view that has a
 // select for glossaries gets those of its languages.
 
-import { ask, askJson, explain, persist, readKey } from "./api.js";
+import { ask, askJson, explain, persist, readKey, tell } from "./api.js";
 import { find, make, recall, save, settings, takeFiles } from "./dom.js";
 import { readTable, writeCsv, writeTsv } from "./tables.js";
 import { nameLanguage, say, writeNumber } from "./words.js";
@@ -14,6 +14,8 @@ const remove = find("delete-glossary");
 /** All glossaries; the one in the form, null for a new one; its entries as [term, translation]. */
 let glossaries = [];
 let current = null;
+/** The one that was opened last, whose entries may not be here yet. */
+let opening = null;
 let entries = [];
 let isStoring = false;
 
@@ -41,10 +43,11 @@ async function load() {
   if (settings.keys && !readKey()) return;
   try {
     ({ glossaries } = await askJson("glossaries"));
+    tell(null);
     // New rows of entries would take the focus from a user who types one.
     showList();
   } catch (error) {
-    report(explain(error), "wrong");
+    tell(explain(error));
   }
 }
 
@@ -88,33 +91,35 @@ function offer() {
   }
 }
 
+/** Shows a glossary in the form once its entries are here: saving replaces them all. */
 async function open(glossary) {
+  opening = glossary;
+  const pair = glossary?.dictionaries[0];
+  let rows = [["", ""]];
+  try {
+    if (pair) {
+      const languages = `src_lang=${pair.src_lang}&tgt_lang=${pair.tgt_lang}`;
+      const answer = await ask(`glossaries/${glossary.id}/entries?${languages}`);
+      rows = readTable(await answer.text());
+    }
+    if (opening !== glossary) return; // another one has been opened
+    tell(null);
+  } catch (error) {
+    return tell(explain(error));
+  }
   current = glossary;
-  entries = [];
+  entries = rows;
   search.value = "";
   delete remove.dataset.sure;
   remove.hidden = !glossary;
   form.hidden = false;
   name.value = glossary?.name ?? "";
   name.disabled = source.disabled = target.disabled = Boolean(glossary);
-  source.value = glossary?.dictionaries[0]?.src_lang ?? "en";
-  target.value = glossary?.dictionaries[0]?.tgt_lang ?? recall("target", target.value);
+  source.value = pair?.src_lang ?? "en";
+  target.value = pair?.tgt_lang ?? recall("target", target.value);
   report("");
-  if (glossary) {
-    try {
-      const pair = `src_lang=${source.value}&tgt_lang=${target.value}`;
-      const answer = await ask(`glossaries/${glossary.id}/entries?${pair}`);
-      const rows = readTable(await answer.text());
-      if (current !== glossary) return; // another one has been opened
-      entries = rows;
-    } catch (error) {
-      report(explain(error), "wrong");
-    }
-  } else {
-    entries = [["", ""]];
-    name.focus();
-  }
   show();
+  if (!glossary) name.focus();
 }
 
 function showEntries() {

@@ -104,6 +104,20 @@ def test_entries_that_come_late_are_not_those_of_another_glossary(tab):
     expect(tab.find("entries").locator("input").first).to_have_value("bus")
 
 
+def test_a_glossary_opens_only_with_its_entries_which_saving_replaces(tab):
+    for name in ("Read", "Unread"):
+        fill(tab, name, {name: name})
+        save(tab)
+    tab.page.route(
+        "**/entries?*", lambda route: route.fulfill(status=429, json={}), times=1
+    )
+    tab.find("glossary-list").get_by_role("button", name="Read", exact=True).click()
+    expect(tab.find("notice")).to_be_visible()
+    tab.faults.clear()  # the browser logs the status
+    expect(tab.find("glossary-name")).to_have_value("Unread")
+    expect(tab.find("entries").locator("input").first).to_have_value("Unread")
+
+
 def test_a_table_is_imported_exported_and_searched(tab, tmp_path):
     file = tmp_path / "terms.csv"
     file.write_bytes(TERMS.encode("utf-8-sig"))
