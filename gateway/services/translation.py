@@ -178,6 +178,8 @@ class _Job:
         self._max_rows = service.settings.max_rows
         self._more_rows = 0
         self._is_blamed = False
+        #: The characters of the sentences that `tell` has got.
+        self._told = 0
         dictionaries = None
         if wanted.glossaries:
             pair = wanted.source, wanted.target
@@ -191,10 +193,16 @@ class _Job:
         """Translate all texts, in parallel."""
         plan, texts = self._plan, range(len(self._wanted.texts))
         plan.read(self.service.readers.read(plan.job, self.call))
-        with self.call.charge(plan.characters), self.tickets:
-            self._rows = self._open_rows()
-            self._rows.prepare(plan.rows)
-            return self._map(self._answer_text, texts)
+        try:
+            with self.call.charge(plan.characters), self.tickets:
+                self._rows = self._open_rows()
+                self._rows.prepare(plan.rows)
+                return self._map(self._answer_text, texts)
+        except BaseException:  # also if the client leaves its stream
+            if self._told:
+                with self.call.charge(self._told):
+                    pass
+            raise
 
     def _open_rows(self) -> ModelRows | ReplacedRows | PivotedRows:
         """Return the rows of the target's own model, some by way of the pivot's. Raises
@@ -311,6 +319,7 @@ class _Job:
             result = self._translate_sentence(sentence, format=document.format)
             results[number] = result
             while done < len(results) and results[done]:
+                self._told += len(sentences[done].segment.text)
                 done += 1
                 tell(index, partial(show, done))
             return result

@@ -110,6 +110,19 @@ def test_what_is_billed_is_what_is_counted(make_guarded, keys):
     assert usage.json == {"character_count": 9, "character_limit": 100}
 
 
+def test_a_stream_that_fails_costs_the_sentences_that_it_has_shown(
+    make_guarded, keys, torchserve
+):
+    torchserve.will("echo", "row-no-image")
+    client, token = make_guarded(), keys.add("cat", Grant())
+    wanted = WANTED | {"src_text": "Good day. See you."}
+    headers = {"Authorization": f"Bearer {token}", "Accept": "text/event-stream"}
+    answer = client.post("/translate", json=wanted, headers=headers)
+    assert "ko:Good day." in answer.text
+    usage = client.get(f"/v2/usage?auth_key={token}").json
+    assert usage["character_count"] == len("Good day.")
+
+
 def test_a_request_that_its_quota_refuses_is_not_counted(make_guarded, keys):
     grant = Grant(characters_per_month=6, requests_per_minute=1, burst=2)
     client, token = make_guarded(), keys.add("cat", grant)
