@@ -29,6 +29,12 @@ _FORMATS: tuple[tuple[re.Pattern[bytes], type[ImageFile]], ...] = (
     (re.compile(rb"\x89PNG\r\n\x1a\n"), PngImagePlugin.PngImageFile),
     (re.compile(rb"RIFF.{4}WEBP", re.DOTALL), WebPImageFile),
 )
+#: The largest allowed number of scans of a JPEG file: each adds to all pixels, even if it takes
+#: 30 bytes. Programs write about ten.
+_MAX_SCANS = 100
+#: A marker before a segment of a JPEG file.
+_MARKER = re.compile(rb"\xff[^\x00\x01\xd0-\xd7\xff]")
+_SCAN, _END = b"\xff\xda", b"\xff\xd9"
 _PILLOW = re.compile(r"PIL\.")
 #: The largest colour profile or text of a PNG file. Pillow's 1 MiB is too little for some.
 PngImagePlugin.MAX_TEXT_CHUNK = 16 << 20
@@ -84,6 +90,8 @@ def _read_file(
     try:
         with reader(io.BytesIO(data)) as image:
             _check_size(*image.size, max_pixels)
+            if reader is JpegImageFile:
+                _check_scans(data)
             image.load()
             with suppress(Exception):  # damaged EXIF data turns nothing
                 ImageOps.exif_transpose(image, in_place=True)
@@ -127,6 +135,16 @@ def _check_size(width: int, height: int, max_pixels: int) -> None:
             f"expected no side more than {MAX_ASPECT} times as long as the other, found "
             f"{width} x {height}"
         )
+
+
+def _check_scans(data: bytes | bytearray) -> None:
+    at, scans = 2, 0
+    while (found := _MARKER.search(data, at)) and found[0] != _END:
+        at = found.end()
+        scans += found[0] == _SCAN
+        if scans > _MAX_SCANS:
+            raise ImageError(f"expected at most {_MAX_SCANS} scans, found more")
+        at += int.from_bytes(data[at : at + 2], "big")
 
 
 def _silence_pillow() -> None:
