@@ -70,7 +70,7 @@ class OurGlossary(BaseModel, frozen=True):
     tgt_lang: Text = Field(
         description="The language of their translations.", examples=["de"]
     )
-    entries: dict[str, Text] | Text = Field(
+    entries: Annotated[dict[str, Text], Field(fail_fast=True)] | Text = Field(
         description="Terms and their translations, or both as TSV or CSV.",
         examples=[{"server": "Server"}],
     )
@@ -91,6 +91,12 @@ class DictionaryFields(PairFields):
     entries_format: _Format = Field(description="The format of the entries.")
 
 
+# Only the first fault is reported; millions would take gigabytes.
+_Dictionaries = Annotated[
+    list[DictionaryFields], Field(fail_fast=True, max_length=10_000)
+]
+
+
 class GlossaryFields(DictionaryFields):
     """The fields of `POST /v2/glossaries`."""
 
@@ -101,16 +107,14 @@ class MultilingualFields(BaseModel, frozen=True):
     """The fields of `POST /v3/glossaries`."""
 
     name: _Name = _NAME
-    dictionaries: list[DictionaryFields] = Field(
-        min_length=1, description="Its dictionaries."
-    )
+    dictionaries: _Dictionaries = Field(min_length=1, description="Its dictionaries.")
 
 
 class ChangeFields(BaseModel, frozen=True):
     """The fields of `PATCH /v3/glossaries`: at least one of them."""
 
     name: _Name | None = Field(None, description="The new name.")
-    dictionaries: list[DictionaryFields] = Field(
+    dictionaries: _Dictionaries = Field(
         [], description="Entries to add. Existing terms are replaced."
     )
 

@@ -6,6 +6,7 @@ from typing import Any
 import gevent
 import psutil
 import pytest
+from pydantic import ValidationError
 
 from gateway.errors import DeadlineExceeded, InternalError
 from gateway.glossaries.glossary import DictionaryDraft, GlossaryContent
@@ -86,6 +87,10 @@ FAULTS = [
         make(SEVERAL, {"name": "a", "dictionaries": ["b"]}),
         *("wrong", "dictionaries", "expected a list of dictionaries"),
     ),
+    (
+        make(SEVERAL, {"name": "a", "dictionaries": [THEIRS] * 10_001}),
+        *("wrong", "dictionaries", "expected a list of dictionaries"),
+    ),
     (make("ChangeFields", {}), "wrong", "name", "expected a name or dictionaries"),
 ]
 
@@ -97,6 +102,20 @@ def test_what_is_wrong_is_said_with_its_field(upload, kind, field, message):
         assert isinstance(fault, GlossaryFault)
         assert (fault.kind, fault.field) == (kind, field)
         assert message in fault.message
+
+
+@pytest.mark.parametrize(
+    ("schema", "fields"),
+    [
+        ("OurGlossary", OURS | {"entries": dict.fromkeys(map(str, range(9999)), 1)}),
+        (SEVERAL, {"name": "a", "dictionaries": [{}] * 9999}),
+        ("ChangeFields", {"dictionaries": [1] * 9999}),
+    ],
+)
+def test_only_the_first_of_many_faults_takes_memory(schema, fields):
+    with pytest.raises(ValidationError) as refused:
+        SCHEMAS[schema].model_validate(fields)
+    assert refused.value.error_count() < 10
 
 
 @pytest.fixture
