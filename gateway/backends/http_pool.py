@@ -25,7 +25,7 @@ from contract import rows
 from contract.problems import CONTENT_TYPE
 from gateway.backends.backend import Cancellation, RowRequest
 from gateway.errors import DeadlineExceeded
-from gateway.http.connection import is_readable, send_all
+from gateway.http.connection import is_readable
 from gateway.http.request import Deadline
 
 _CONNECT_S = 2.0
@@ -208,7 +208,10 @@ def _send(sock: socket.socket, head: bytes, body: bytes) -> None:
     # The other end may have answered without reading all of a large row.
     with suppress(BrokenPipeError, ConnectionResetError):
         if len(body) < _BLOCK_BYTES:
-            send_all(sock, head + body)
+            data = head + body
+            # Usually one system call: gevent's `sendall` first reads the buffer's size.
+            if (sent := sock.send(data)) < len(data):
+                sock.sendall(memoryview(data)[sent:])
         else:
             sock.sendall(head)
             sock.sendall(body)

@@ -1,6 +1,8 @@
 """A client's connection. It measures how fast a body arrives, reports a client that is too slow
 or disconnects, and allows bytes that were read too early to be put back."""
 
+from __future__ import annotations
+
 import select
 import time
 from collections.abc import Callable, Iterator
@@ -22,6 +24,8 @@ _ONCE_GONE = select.EPOLLRDHUP | select.EPOLLONESHOT
 _LEAST_S = 0.001
 #: Any useful connection is faster in the long run.
 _LEAST_BYTES_PER_S = 1024
+#: The most bytes of answers that wait for their clients in one process.
+_MOST_UNSENT = 256 << 20
 
 
 class TooSlow(Exception):
@@ -51,6 +55,8 @@ class Connection(socket.socket):  # type: ignore[misc]
     _idle: Any = None
     #: The largest read: Gunicorn reads more than its caller requests.
     _most_bytes = 1 << 20
+    #: The bytes that connections of this process still have to send, the slowest client first.
+    unsent: dict[Connection, int]
 
     @contextmanager
     def bear(self, silence: Silence, most_bytes: int) -> Iterator[None]:
@@ -100,13 +106,21 @@ class Connection(socket.socket):  # type: ignore[misc]
         self._silence.count(time.monotonic() - began, len(data))
         return data
 
-
-def send_all(sock: socket.socket, data: bytes) -> None:
-    """Send everything, usually in one system call: gevent's `sendall` first reads the size of
-    the socket's buffer."""
-    sent = sock.send(data)
-    if sent < len(data):
-        sock.sendall(memoryview(data)[sent:])
+    def sendall(self, data: bytes, flags: int = 0) -> None:
+        """Send everything, usually in one system call. If too many bytes wait for clients, cut
+        the slowest off: nginx lets one take its answer for hours."""
+        rest = memoryview(data)[self.send(data, flags) :]
+        if not rest:
+            return
+        self.unsent[self] = len(rest)
+        try:
+            while sum(self.unsent.values()) > _MOST_UNSENT:
+                slowest = next(iter(self.unsent))
+                del self.unsent[slowest]
+                slowest.shutdown(socket.SHUT_RDWR)
+            super().sendall(rest, flags)
+        finally:
+            self.unsent.pop(self, None)
 
 
 def is_readable(sock: socket.socket) -> bool:

@@ -33,7 +33,7 @@ from gateway.errors import (
     Problem,
     TooManyConnections,
 )
-from gateway.http.connection import Connection, has_gone, send_all
+from gateway.http.connection import Connection, has_gone
 from gateway.http.message import Message, WholeBody, is_head, read_message
 from gateway.redaction import describe, reduce_logs
 
@@ -61,6 +61,7 @@ class ProblemWorker(GeventWorker):  # type: ignore[misc]
         super().__init__(*args, **kwargs)
         self._most: int = self.cfg.worker_connections
         self._open = 0
+        self._unsent: dict[Connection, int] = {}
         # Gunicorn accepts no more connections than these, and does not answer others.
         self.worker_connections = self._most + _REFUSED_AT_ONCE
 
@@ -107,6 +108,7 @@ class ProblemWorker(GeventWorker):  # type: ignore[misc]
             return
         self._open += 1
         connection = Connection(fileno=client.detach())
+        connection.unsent = self._unsent
         try:
             with suppress(StopIteration, OSError):
                 self._serve_next(connection, addr)
@@ -156,7 +158,7 @@ class ProblemWorker(GeventWorker):  # type: ignore[misc]
             if not answer:
                 sock.put_back(data)
                 return
-            send_all(sock, answer)
+            sock.sendall(answer)
             if connection == "close":
                 raise StopIteration
 

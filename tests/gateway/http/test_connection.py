@@ -62,6 +62,22 @@ def test_no_more_is_read_than_was_asked_for_and_afterwards_anything(pair):
     assert len(ours.recv(1 << 20)) == 43
 
 
+def test_the_slowest_of_many_clients_is_cut_off(pair, monkeypatch):
+    monkeypatch.setattr("gateway.http.connection._MOST_UNSENT", 3 << 20)
+    (slow, _), (ours, theirs) = pair, gevent_socket.socketpair()
+    with Connection(fileno=ours.detach()) as fast, theirs:
+        slow.unsent = fast.unsent = {}
+        cut = gevent.spawn(slow.sendall, bytes(2 << 20))
+        gevent.sleep(0)
+        sent = gevent.spawn(fast.sendall, bytes(2 << 20))
+        with pytest.raises(OSError, match="closed in another greenlet"):
+            cut.get(timeout=60)
+        while not sent.ready():
+            theirs.recv(1 << 20)
+        assert sent.successful()
+        assert not fast.unsent
+
+
 def test_a_client_has_gone_once_it_has_closed_even_where_something_is_unread():
     ours, theirs = socket.socketpair()
     with ours:
