@@ -10,10 +10,11 @@ import time
 import uuid
 from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from copy import copy
 from dataclasses import dataclass, field
 from io import BytesIO
+from ipaddress import IPv6Network
 from typing import Any, Literal, cast
 from urllib.parse import parse_qsl
 
@@ -174,7 +175,7 @@ def read_call(environ: Mapping[str, Any], longest_s: float, **known: Any) -> Cal
     limit_s = read_limit(environ, longest_s)
     waited_s = _read_age(environ.get(_ARRIVAL, ""))
     return Call(
-        environ.get(_ADDRESS) or environ.get("REMOTE_ADDR", ""),
+        _find_client(environ.get(_ADDRESS) or environ.get("REMOTE_ADDR", "")),
         limit_s,
         Deadline(time.monotonic() + limit_s - waited_s),
         environ.get("gunicorn.socket"),
@@ -206,6 +207,14 @@ def read_request_id(environ: Mapping[str, Any]) -> str:
 def read_trace(header: str) -> str:
     """Return the header `traceparent` if it is valid, else an empty string."""
     return header if _TRACE.fullmatch(header) else ""
+
+
+def _find_client(address: str) -> str:
+    """Return what stands for a client: of IPv6 its /64, as it has all addresses of that."""
+    if ":" in address and "." not in address:
+        with suppress(ValueError):
+            return str(IPv6Network((address, 64), strict=False))
+    return address
 
 
 def _read_age(header: str) -> float:

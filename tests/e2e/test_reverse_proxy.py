@@ -85,7 +85,8 @@ def knock_thrice(proxy: ReverseProxy, url: str, **headers: str) -> Counter[str]:
 
     def ask(number: int) -> str:
         wanted = WANTED | {"src_text": f"Hello, {number}"}  # equal ones are sent once
-        answer = requests.post(url, json=wanted, headers=headers, timeout=LIMIT_S)
+        one = headers | {"X-Forwarded-For": f"2001:db8::{number:x}"}  # of a network
+        answer = requests.post(url, json=wanted, headers=one, timeout=LIMIT_S)
         if answer.status_code == 200:
             return "200"
         assert answer.headers["Retry-After"] == "1"

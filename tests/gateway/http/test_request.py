@@ -185,7 +185,14 @@ def test_headers_say_whose_request_it_is_and_how_much_time_it_has():
     caller = read_client({})
     assert (caller.address, caller.limit_s) == ("198.51.100.7", 30)
     assert 29 < left_s(caller) <= 30
-    assert read_client({"X-Real-IP": "203.0.113.9"}).address == "203.0.113.9"
+    for given, address in {
+        "203.0.113.9": "203.0.113.9",
+        "2001:db8:0:1::9": "2001:db8:0:1::/64",
+        "2001:db8:0:1::/64": "2001:db8:0:1::/64",  # of a document
+        "::ffff:203.0.113.9": "::ffff:203.0.113.9",
+        "a:b": "a:b",
+    }.items():
+        assert read_client({"X-Real-IP": given}).address == address
     assert 4 < left_s(read_client({"X-Timeout-Ms": "5000"})) <= 5
     header = f"t={time.time() - 10:.3f}"
     assert 19 < left_s(read_client({"X-Request-Start": header})) < 20.1
