@@ -208,8 +208,9 @@ class DocumentBudget:
         releases the space."""
         self._sizes.mkdir(mode=0o700, exist_ok=True)
         self.set(mark, size)
-        free = shutil.disk_usage(self._folder).free
-        if free - _COPIES * size < limits.reserve_bytes:
+        unfinished = {*_list_names(self._folder / "unfinished")}
+        coming = sum(_measure(e) for e in self._list() if e.name in unfinished)
+        if shutil.disk_usage(self._folder).free - coming < limits.reserve_bytes:
             raise NoRoom(limits.bytes_of_all, is_own=False)
         own, total = self._add_up(mark[1])
         if own > limits.bytes_of_one or total > limits.bytes_of_all:

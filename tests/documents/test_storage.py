@@ -133,6 +133,14 @@ def test_what_a_killed_program_has_left_makes_room(storage):
     storage.reserve(KEY, KEY, limits, MIB)
 
 
+def test_uploads_that_arrive_together_leave_a_part_of_the_disk_free(storage):
+    free = shutil.disk_usage(storage.folder.parent).free
+    limits = DocumentLimits(9, 9, reserve_bytes=free // 2)
+    storage.reserve(KEY, KEY, limits, free // 6)
+    with pytest.raises(NoRoom):
+        storage.reserve(KEY, KEY, limits, free // 6)
+
+
 def test_an_owners_documents_have_pages_from_the_oldest_on(add, storage):
     ids = [add(f"a{number}", owner=KEY).order.id for number in range(5)]
     kept = storage.folder / "kept" / KEY
