@@ -4,6 +4,7 @@ one by one."""
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from werkzeug.datastructures import Headers
 from werkzeug.exceptions import RequestEntityTooLarge
 from werkzeug.http import parse_options_header
 from werkzeug.sansio.multipart import (
@@ -21,6 +22,8 @@ from gateway.http.bodies import READ_BYTES
 
 #: RFC 2046 allows 70; programs that use random numbers send a few more.
 _MOST_BOUNDARY_BYTES = 200
+#: Parsing the headers of a part stops the loop, for 0.4 µs per byte.
+_MOST_HEAD_BYTES = 8 << 10
 #: The longest end of a line with a boundary.
 _END_BYTES = len(b"--\r\n")
 
@@ -69,13 +72,20 @@ class FormPart:
     stream: Stream
 
 
+class _Decoder(MultipartDecoder):
+    def _parse_headers(self, data: bytes | bytearray) -> Headers:
+        if len(data) > _MOST_HEAD_BYTES:
+            raise RequestEntityTooLarge
+        return super()._parse_headers(data)
+
+
 class Form:
     """The parts of a `multipart/form-data` body, one after the other."""
 
     def __init__(self, stream: Stream, boundary: bytes) -> None:
         self._stream = stream
         self._marker = b"--" + boundary
-        self._decoder = MultipartDecoder(boundary, max_form_memory_size=2 * READ_BYTES)
+        self._decoder = _Decoder(boundary, max_form_memory_size=2 * READ_BYTES)
 
     def __iter__(self) -> Iterator[FormPart]:
         """Yield each part, which must be taken before the next one."""

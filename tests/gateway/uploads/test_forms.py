@@ -71,6 +71,7 @@ def test_they_are_the_same_whatever_the_pieces_are(sizes):
         (b"\r\n" * 2**19 + join(), BodyTooLarge, "too much data before, between"),
         (join() + b" " * 2**20, BodyTooLarge, "too much data before, between or after"),
         (b"--xyz\r\n" + b"a" * 2**20, BodyTooLarge, "too much data before, between"),
+        (join(b"a").replace(b";", b";" * 9999), BodyTooLarge, "too much data before"),
     ],
 )
 def test_what_is_no_form_is_refused(data, problem, detail):
