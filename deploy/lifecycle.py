@@ -64,6 +64,11 @@ def up(wanted: Stack, *, timeout_s: float, bundled: Path | None = None) -> None:
 def _up(wanted: Stack, lock: IO[bytes], timeout_s: float, bundled: Path | None) -> None:
     running = find_running(wanted)
     last = running or stack.read(wanted.run)
+    if not last and (state := wanted.run / stack.STATE).exists():
+        raise StackError(
+            f"{state} is damaged, and with it the options of the last start, such as "
+            "required keys: remove it, and give them again."
+        )
     if last and not running:  # its ports may now differ
         offset = wanted.port_offset or last.port_offset
         last = replace(last, port_offset=offset)

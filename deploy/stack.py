@@ -31,7 +31,7 @@ EXPORTER = 8083
 _TORCHSERVE = (INFERENCE, MANAGEMENT, METRICS, 7070, 7071)
 _PORTS = (DOOR, GATEWAY, EXPORTER, *_TORCHSERVE, *nodes.PORTS.fixed)
 _PORT = re.compile(r"\b(" + "|".join(map(str, _PORTS)) + r")\b")
-_STATE = "stack.json"
+STATE = "stack.json"
 _PACKAGES = (
     *("catalog", "clients", "contract", "deploy", "documents", "gateway"),
     *("handlers", "ray_backend", "text", "torchserve_backend"),
@@ -224,7 +224,7 @@ class Stack:
     def remember(self) -> None:
         """Save the options for the next start, readable by the owner only. Raises OSError."""
         state = asdict(self) | {"run": str(self.run), "map": str(self.map)}
-        durable.write(self.run / _STATE, json.dumps(state))
+        durable.write(self.run / STATE, json.dumps(state))
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -369,7 +369,7 @@ def is_taken(port: int, address: str = LOOPBACK) -> bool:
 
 def read(run: Path) -> Stack | None:
     """Return the stack last started in this run directory; None if its state is unreadable."""
-    state = read_object(run / _STATE) | {"run": run}
+    state = read_object(run / STATE) | {"run": run}
     try:
         return TypeAdapter(Stack).validate_python(state)
     except ValidationError:

@@ -90,6 +90,12 @@ def test_what_runs_is_what_was_written(wanted, monkeypatch):
     assert torn != lifecycle.complete(wanted, torn)
 
 
+def test_a_stack_that_may_have_required_keys_does_not_start_without(tmp_path):
+    (tmp_path / "stack.json").write_text("{")
+    with pytest.raises(StackError, match="stack.json is damaged, .* required keys"):
+        lifecycle.up(Stack(tmp_path, Path()), timeout_s=1)
+
+
 def test_a_setting_that_the_gateway_would_refuse_starts_nothing(tmp_path, monkeypatch):
     monkeypatch.setenv("BABELGATE_IDENTIFIER", "nonsense")
     run = tmp_path / "run"
