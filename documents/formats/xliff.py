@@ -171,15 +171,11 @@ class _Reader:
 def find_edits(content: str) -> Iterator[Edit]:
     """Return the edits of a file, in order. Raises DamagedDocument if it is not XLIFF, and
     RefusedContent for entities and for elements nested too deep."""
-    _check_content(content)
-    return _Reader(content).find_edits()
-
-
-def _check_content(content: str) -> None:
-    """Check the limits of all XML. The content is UTF-8 here, despite any declaration."""
+    # The content is UTF-8 here, despite any declaration.
     data = _DECLARED.sub("", content).encode("utf-8", "surrogateescape")
     for _ in split(BytesIO(data), _NO_BLOCKS, "The file"):
-        pass
+        pass  # it checks the limits of all XML
+    return _Reader(content).find_edits()
 
 
 def _shorten(token: Token) -> str:

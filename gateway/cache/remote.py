@@ -34,12 +34,10 @@ class RemoteCache:
     def put(self, key: CacheKey, value: bytes) -> None:
         """Write a value in the background."""
         if not self._redis.breaker.is_resting and not self._writing.full():
-            self._writing.spawn(self._write, key, value)
-
-    def _write(self, key: CacheKey, value: bytes) -> None:
-        self._redis.ask(
-            lambda: self._redis.client.set(_name(key), key.seal(value), ex=_KEPT_S)
-        )
+            client, place, sealed = self._redis.client, _name(key), key.seal(value)
+            self._writing.spawn(
+                self._redis.ask, lambda: client.set(place, sealed, ex=_KEPT_S)
+            )
 
 
 def _name(key: CacheKey) -> str:

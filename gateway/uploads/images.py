@@ -232,7 +232,9 @@ class Buffer:
         for share in tuple(self.waiting):
             oldest = next(iter(self.begun), self.waiting[0])
             is_first = share is oldest or not is_waiting
-            if is_first and self._has_room(share, oldest):
+            kept = 0 if share is oldest else self.largest - oldest.held
+            room = min(self.free, self.free + self.sent - kept)
+            if is_first and share.wanted <= room:
                 self.waiting.remove(share)
                 self.free -= share.wanted
                 share.held += share.wanted
@@ -240,10 +242,6 @@ class Buffer:
                 share.admitted.set()
             else:
                 is_waiting = True
-
-    def _has_room(self, share: UploadShare, oldest: UploadShare) -> bool:
-        kept = 0 if share is oldest else self.largest - oldest.held
-        return share.wanted <= min(self.free, self.free + self.sent - kept)
 
 
 @dataclass(eq=False)

@@ -34,7 +34,6 @@ _FORMATS: tuple[tuple[re.Pattern[bytes], type[ImageFile]], ...] = (
 _MAX_SCANS = 100
 #: A marker before a segment of a JPEG file.
 _MARKER = re.compile(rb"\xff[^\x00\x01\xd0-\xd7\xff]")
-_SCAN, _END = b"\xff\xda", b"\xff\xd9"
 _PILLOW = re.compile(r"PIL\.")
 #: The largest colour profile or text of a PNG file. Pillow's 1 MiB is too little for some.
 PngImagePlugin.MAX_TEXT_CHUNK = 16 << 20
@@ -139,9 +138,9 @@ def _check_size(width: int, height: int, max_pixels: int) -> None:
 
 def _check_scans(data: bytes | bytearray) -> None:
     at, scans = 2, 0
-    while (found := _MARKER.search(data, at)) and found[0] != _END:
+    while (found := _MARKER.search(data, at)) and found[0] != b"\xff\xd9":
         at = found.end()
-        scans += found[0] == _SCAN
+        scans += found[0] == b"\xff\xda"
         if scans > _MAX_SCANS:
             raise ImageError(f"expected at most {_MAX_SCANS} scans, found more")
         at += int.from_bytes(data[at : at + 2], "big")
