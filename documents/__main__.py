@@ -35,12 +35,6 @@ class DocumentSettings(BaseModel, frozen=True):
     webhooks: str = Field(alias=variables.WEBHOOKS.name)
 
 
-def _read_settings() -> DocumentSettings:
-    known = (*variables.SETTINGS, variables.GATEWAY_BIND)
-    given = {variable.name: variable.read() or None for variable in known}
-    return DocumentSettings.model_validate(given)
-
-
 def main() -> None:
     """Run until SIGTERM. Exits with 1 if a setting is wrong or the folder cannot be used."""
     logging.basicConfig(
@@ -50,8 +44,11 @@ def main() -> None:
     )
     for handler in logging.getLogger().handlers:
         handler.addFilter(_shorten_ids)
+    known = (*variables.SETTINGS, variables.GATEWAY_BIND)
     try:
-        settings = _read_settings()
+        settings = DocumentSettings.model_validate(
+            {each.name: each.read() or None for each in known}
+        )
     except ValidationError as error:
         for fault in error.errors(include_input=False):
             log.error("%s: %s", fault["loc"][0], fault["msg"])

@@ -90,13 +90,10 @@ class EventStream:
             self._last.pop(event.index, None)
             began = time.monotonic()
             name, content = event.name, event.read()
-            block = b"" if content is None else self._write(name, content)
+            if isinstance(content, Problem):
+                content = content.to_document(request_id=self._request_id)
+            block = b"event: %s\ndata: %s\n\n" % (name.encode(), to_json(content))
             spent_s = time.monotonic() - began
-            if block:
+            if content is not None:
                 yield block  # waits for the client, which is no work
             gevent.sleep(spent_s / _WRITING_SHARE - spent_s)
-
-    def _write(self, name: str, content: Any) -> bytes:
-        if isinstance(content, Problem):
-            content = content.to_document(request_id=self._request_id)
-        return b"event: %s\ndata: %s\n\n" % (name.encode(), to_json(content))

@@ -104,18 +104,14 @@ def test_what_is_wrong_is_said_with_its_field(upload, kind, field, message):
         assert message in fault.message
 
 
-@pytest.mark.parametrize(
-    ("schema", "fields"),
-    [
-        ("OurGlossary", OURS | {"entries": dict.fromkeys(map(str, range(9999)), 1)}),
-        (SEVERAL, {"name": "a", "dictionaries": [{}] * 9999}),
-        ("ChangeFields", {"dictionaries": [1] * 9999}),
-    ],
-)
-def test_only_the_first_of_many_faults_takes_memory(schema, fields):
-    with pytest.raises(ValidationError) as refused:
-        SCHEMAS[schema].model_validate(fields)
-    assert refused.value.error_count() < 10
+def test_only_the_first_of_many_faults_takes_memory():
+    entries = dict.fromkeys(map(str, range(9999)), 1)
+    for schema, field in ("OurGlossary", entries), (SEVERAL, [{}] * 9999):
+        with pytest.raises(ValidationError) as refused:
+            SCHEMAS[schema].model_validate(
+                OURS | {"entries": field, "dictionaries": field}
+            )
+        assert refused.value.error_count() < 10
 
 
 @pytest.fixture
