@@ -24,8 +24,9 @@ _ONCE_GONE = select.EPOLLRDHUP | select.EPOLLONESHOT
 _LEAST_S = 0.001
 #: Any useful connection is faster in the long run.
 _LEAST_BYTES_PER_S = 1024
-#: The most bytes of answers that wait for their clients in one process.
-_MOST_UNSENT = 256 << 20
+#: The most bytes of answers that wait for their clients in one process, the fewest of one that
+#: are counted even before they have to wait, and the seconds that each may take in any case.
+_MOST_UNSENT, _LARGE_BYTES, _PATIENCE_S = 256 << 20, 64 << 10, 1.0
 
 
 class TooSlow(Exception):
@@ -55,8 +56,8 @@ class Connection(socket.socket):  # type: ignore[misc]
     _idle: Any = None
     #: The largest read: Gunicorn reads more than its caller requests.
     _most_bytes = 1 << 20
-    #: The bytes that connections of this process still have to send, the slowest client first.
-    unsent: dict[Connection, int]
+    #: The bytes that connections of this process have to send, and since when, oldest first.
+    unsent: dict[Connection, tuple[float, int]]
 
     @contextmanager
     def bear(self, silence: Silence, most_bytes: int) -> Iterator[None]:
@@ -109,13 +110,18 @@ class Connection(socket.socket):  # type: ignore[misc]
     def sendall(self, data: bytes, flags: int = 0) -> None:
         """Send everything, usually in one system call. If too many bytes wait for clients, cut
         the slowest off: nginx lets one take its answer for hours."""
-        rest = memoryview(data)[self.send(data, flags) :]
+        rest = memoryview(data)
+        if len(rest) < _LARGE_BYTES:  # it seldom waits
+            rest = rest[self.send(rest, flags) :]
         if not rest:
             return
-        self.unsent[self] = len(rest)
+        now = time.monotonic()
+        self.unsent[self] = now, len(rest)
         try:
-            while sum(self.unsent.values()) > _MOST_UNSENT:
-                slowest = next(iter(self.unsent))
+            while sum(size for _, size in self.unsent.values()) > _MOST_UNSENT:
+                slowest, (since, _) = next(iter(self.unsent.items()))
+                if now - since < _PATIENCE_S:
+                    break
                 del self.unsent[slowest]
                 slowest.shutdown(socket.SHUT_RDWR)
             super().sendall(rest, flags)

@@ -61,7 +61,7 @@ class ProblemWorker(GeventWorker):  # type: ignore[misc]
         super().__init__(*args, **kwargs)
         self._most: int = self.cfg.worker_connections
         self._open = 0
-        self._unsent: dict[Connection, int] = {}
+        self._unsent: dict[Connection, tuple[float, int]] = {}
         # Gunicorn accepts no more connections than these, and does not answer others.
         self.worker_connections = self._most + _REFUSED_AT_ONCE
 

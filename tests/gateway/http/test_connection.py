@@ -64,11 +64,12 @@ def test_no_more_is_read_than_was_asked_for_and_afterwards_anything(pair):
 
 def test_the_slowest_of_many_clients_is_cut_off(pair, monkeypatch):
     monkeypatch.setattr("gateway.http.connection._MOST_UNSENT", 3 << 20)
+    monkeypatch.setattr("gateway.http.connection._PATIENCE_S", 0.05)
     (slow, _), (ours, theirs) = pair, gevent_socket.socketpair()
     with Connection(fileno=ours.detach()) as fast, theirs:
         slow.unsent = fast.unsent = {}
         cut = gevent.spawn(slow.sendall, bytes(2 << 20))
-        gevent.sleep(0)
+        gevent.sleep(0.1)
         sent = gevent.spawn(fast.sendall, bytes(2 << 20))
         with pytest.raises(OSError, match="closed in another greenlet"):
             cut.get(timeout=60)
