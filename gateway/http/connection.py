@@ -123,7 +123,8 @@ class Connection(socket.socket):  # type: ignore[misc]
                 if now - since < _PATIENCE_S:
                     break
                 del self.unsent[slowest]
-                slowest.shutdown(socket.SHUT_RDWR)
+                with suppress(OSError):  # its client may have gone
+                    slowest.shutdown(socket.SHUT_RDWR)
             super().sendall(rest, flags)
         finally:
             self.unsent.pop(self, None)
