@@ -161,12 +161,11 @@ def create_app(
     access = open_access(settings, bodies)
     sources = checkpoint.find_sources(models)
     identifier = Identifier(sources, library=settings.identifier)
-    readers = Readers()
     services = Services(
         models,
         access,
         TranslationService(
-            *(models, admission, cache, identifier, telemetry, readers, settings),
+            *(models, admission, cache, identifier, telemetry, Readers(), settings),
             sources=list_variants(sources),
             glossaries=Glossaries(settings),
         ),

@@ -352,11 +352,8 @@ def _describe_route(route: Route, schemas: _Schemas) -> Json:
         "parameters": list(_list_parameters(route, schemas)),
         "responses": _list_responses(route, schemas),
     }
-    content = (
-        _list_images(route)
-        if operation.takes in IMAGES
-        else _list_media(route, schemas)
-    )
+    has_images = operation.takes in IMAGES
+    content = _list_images(route) if has_images else _list_media(route, schemas)
     if content:
         described["requestBody"] = {"required": True, "content": content}
     return described

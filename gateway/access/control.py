@@ -94,8 +94,7 @@ class Guard(Access):
         expected = self._secret.encode()
         if not given or not hmac.compare_digest(given.encode(), expected):
             return False
-        key_id = request.headers.get(OWNER_HEADER, "")
-        key = self._registry.find_by_id(key_id)
+        key = self._registry.find_by_id(request.headers.get(OWNER_HEADER, ""))
         _note_key(request, key, partial(self.ledger.charge, key))
         return True
 

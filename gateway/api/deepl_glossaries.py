@@ -123,8 +123,7 @@ def make_blueprints(services: Services) -> list[Blueprint]:
     @blueprint.delete("/v2/glossaries/<glossary_id>")
     @describe("Deletes it", status=204)
     def delete_2(request: GatewayRequest, glossary_id: str) -> None:
-        found = _find_2(request, glossaries, glossary_id)
-        glossaries.delete(request.owner, found.id)
+        glossaries.delete(request.owner, _find_2(request, glossaries, glossary_id).id)
 
     _add_version_3(blueprint, service)
     return [blueprint]

@@ -106,8 +106,7 @@ def make_blueprints(services: Services) -> list[Blueprint]:
     @blueprint.delete("/glossaries/<glossary_id>")
     @describe("Deletes it", status=204)
     def delete(request: GatewayRequest, glossary_id: str) -> None:
-        found = glossaries.find(request.owner, glossary_id)
-        glossaries.delete(request.owner, found.id)
+        glossaries.delete(request.owner, glossaries.find(request.owner, glossary_id).id)
 
     return [blueprint]
 

@@ -150,10 +150,8 @@ def _make_lists(services: Services) -> tuple[Blueprint, Blueprint]:
         )
         for source in catalog.languages
     }
-    of_tasks, of_languages = (
-        Blueprint("tasks", __name__),
-        Blueprint("languages", __name__),
-    )
+    of_tasks = Blueprint("tasks", __name__)
+    of_languages = Blueprint("languages", __name__)
 
     @of_tasks.get("/tasks")
     @Operation("The tasks that this stack serves, and whether each is ready")

@@ -184,10 +184,8 @@ class TorchServeBackend(Backend):
             return reply.read_json()  # type: ignore[no-any-return]
         if reply.is_problem:
             raise RowProblem(reply.read_json())
-        if (
-            reply.status == HTTPStatus.BAD_REQUEST
-            and b"InvalidKeyException" in reply.body
-        ):
+        is_refused = reply.status == HTTPStatus.BAD_REQUEST
+        if is_refused and b"InvalidKeyException" in reply.body:
             raise KeyRejected
         if b"ServiceUnavailableException" in reply.body:
             # TorchServe's answer is the same for a full queue and for a model without workers.

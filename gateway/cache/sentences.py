@@ -142,7 +142,6 @@ class CachedRows:
         call: Call,
     ) -> None:
         self._cache, self._model, self._call = cache, model, call
-        self._timing = call.timing
         self._digest = model.digest
         self._keys: dict[Row, CacheKey] = {}
         search = wanted.model_target, wanted.beam_size, wanted.alternatives
@@ -159,7 +158,7 @@ class CachedRows:
         if not found or not self._model.is_still(self._digest):
             return {}
         self._cache.count("hit", amount=len(found))
-        self._timing.kept += len(found)
+        self._call.timing.kept += len(found)
         return found
 
     def is_coming(self, row: Row) -> bool:
@@ -203,7 +202,7 @@ class CachedRows:
             raise RowProblem(outcome.to_document())
         if outcome is None:
             return self.find([row]).get(row)
-        self._timing.note(0.0, time.monotonic() - began, 0.0)
+        self._call.timing.note(0.0, time.monotonic() - began, 0.0)
         self._cache.count("shared")
         return outcome
 

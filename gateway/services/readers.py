@@ -54,10 +54,8 @@ _LEAST_S = 0.001
 
 #: The system's own: a wait for these sockets uses the hub of its own thread, and a sleeping
 #: thread lets the loop continue.
-_socketpair, _sleep = (
-    get_original("socket", "socketpair"),
-    get_original("time", "sleep"),
-)
+_socketpair = get_original("socket", "socketpair")
+_sleep = get_original("time", "sleep")
 
 
 class Readers:

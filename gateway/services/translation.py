@@ -182,9 +182,8 @@ class _Job:
         self._told = 0
         dictionaries = None
         if wanted.glossaries:
-            pair = wanted.source, wanted.target
-            choose = service.glossaries.choose
-            dictionaries = choose(call.owner, wanted.glossaries, *pair)
+            asked = wanted.glossaries, wanted.source, wanted.target
+            dictionaries = service.glossaries.choose(call.owner, *asked)
         self._plan = TranslationPlan(
             wanted, self._identify(), self._max_rows, dictionaries
         )
@@ -315,8 +314,7 @@ class _Job:
 
         def translate(number: int) -> Result:
             nonlocal done
-            sentence = sentences[number]
-            result = self._translate_sentence(sentence, format=document.format)
+            result = self._translate_sentence(sentences[number], format=document.format)
             results[number] = result
             while done < len(results) and results[done]:
                 self._told += len(sentences[done].segment.text)

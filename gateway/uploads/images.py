@@ -96,16 +96,14 @@ class ImageService:
             raise TaskNotServed(task)
         model = self.catalog.tasks[task]
         call = request.open_call(limit_s=self.settings.upload_timeout_s)
-        found = validate(parameters, request.args)
-        given = {name: str(value) for name, value in found}
+        given = {name: str(value) for name, value in validate(parameters, request.args)}
         most, length = self.settings.max_upload_bytes, request.content_length
         if length is not None and length > most:
             raise BodyTooLarge(f"The body has more than {most} bytes, the most it may.")
         is_bulk, costs = length is None or length > ROW_BYTES, [_ROW_COST]
         ticket = self.admission.admit(model.name, call, costs, is_bulk=is_bulk)
         with closing(ticket), self.buffer.share(call.deadline) as share:
-            job = _Job(request, call, given, ticket, self.settings, share)
-            answers = job.run()
+            answers = _Job(request, call, given, ticket, self.settings, share).run()
         frames = sum(answer.frames for answer in answers)
         self.telemetry.count(self.telemetry.frames, task, amount=frames)
         for answer in answers:
