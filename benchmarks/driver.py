@@ -95,8 +95,7 @@ def register(
             _publish(name, options, asked, found)
 
     command.__name__, command.__doc__ = name, answer.__doc__
-    signature = inspect.Signature(parameters)
-    command.__signature__ = signature  # type: ignore[attr-defined]
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     make_command(app, OPTIONS, *_REFUSALS)(name)(command)
 
 

@@ -227,8 +227,7 @@ def compare_turns(
             rows.append((*label, title, *(str(one or "–") for one in related.values())))
             relations.append({"case": name, "title": title, "figures": related})
     headers = (*((case,) if case else ()), "", *figures)
-    results = {"turns": cases, "relations": relations}
-    return Findings([headers, *rows], results)
+    return Findings([headers, *rows], {"turns": cases, "relations": relations})
 
 
 def _summarize(values: Mapping[str, Sequence[Any]]) -> Iterator[str]:

@@ -276,8 +276,7 @@ class Simulation:
             self._enter(part)
 
     def _ask_again(self, delay_s: float) -> None:
-        shares = [part.share for part in self._parts]
-        (part,) = self._rng.choices(self._parts, shares)
+        (part,) = self._rng.choices(self._parts, [part.share for part in self._parts])
         self._after(delay_s, lambda: self._enter(part))
 
     def _enter(self, part: LanguagePart) -> None:

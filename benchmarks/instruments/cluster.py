@@ -177,9 +177,8 @@ class NamespaceCluster:
 
     def _has_all_hosts(self) -> bool:
         """Retry a `ray start` that failed on a busy machine; in a stack, supervisord does."""
-        for host in [
-            host for host, ray in self._started.items() if ray.poll() is not None
-        ]:
+        ended = [h for h, ray in self._started.items() if ray.poll() is not None]
+        for host in ended:
             self.start(host)
         return len(self.dashboard.list_machines()) == len(self.hosts)
 

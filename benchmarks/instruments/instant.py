@@ -36,8 +36,7 @@ def answer(request: str, body: bytes) -> Any:
     if request.startswith("POST"):
         text = json.loads(body)["src_text"]
         return {"translated": text, "score": 0.0, "model": "instant"}
-    name = request.split()[1].rpartition("/")[2]
-    return [{"modelName": name, **_READY}]
+    return [{"modelName": request.split()[1].rpartition("/")[2], **_READY}]
 
 
 if __name__ == "__main__":

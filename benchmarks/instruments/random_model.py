@@ -63,8 +63,7 @@ def build(directory: Path, config: transformers.PreTrainedConfig) -> Path:
     for name in ("sentencepiece.bpe.model", "tokenizer_config.json"):
         shutil.copy(phrasebook.MODEL / name, directory / name)
     ids = invent_vocabulary(config.vocab_size - len(CODES) - _UNUSED_ROWS)
-    written = json.dumps(ids, ensure_ascii=False)
-    (directory / "vocab.json").write_text(written, "utf-8")
+    (directory / "vocab.json").write_text(json.dumps(ids, ensure_ascii=False), "utf-8")
     return directory
 
 

@@ -303,8 +303,7 @@ def find_model(name: str) -> Path:
 
 def read_map(path: Path, model: Path | None = None) -> catalog.Catalog:
     """Load a map for this machine; `model` replaces its model for translation."""
-    chosen = str(model) if model else None
-    return catalog.load(path, gpus=count_gpus(), model=chosen)
+    return catalog.load(path, gpus=count_gpus(), model=str(model) if model else None)
 
 
 def merge(models: catalog.Catalog) -> catalog.Model:
@@ -341,5 +340,4 @@ def write_map(
 
 
 def _write_command(command: str, run: Path, *options: str) -> list[str]:
-    deploy = (sys.executable, "-m", "deploy", command, "--run-dir", str(run))
-    return [*deploy, *options]
+    return [sys.executable, "-m", "deploy", command, "--run-dir", str(run), *options]

@@ -41,9 +41,8 @@ def answer(*, clients: int, seconds: float) -> Findings:
     with tempfile.TemporaryDirectory(prefix="bench-") as name:
         folder = Path(name)
         model = rig.write_model(folder / "model", batch_ms=_BATCH_MS)
-        devices = {_LANGUAGE: "cpu"}
         map_path = folder / "map.json"
-        rig.write_map(map_path, devices, model=str(model), replicas=1)
+        rig.write_map(map_path, {_LANGUAGE: "cpu"}, model=str(model), replicas=1)
         with running.start_embedded(folder / "embedded", map_path) as gateway:
             page = f"{gateway.url}/metrics"
             embedded = _measure(

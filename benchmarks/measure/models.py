@@ -156,8 +156,7 @@ def _translate(url: str, sentences: Sequence[Sentence]) -> Iterator[str]:
         some = sentences[start : start + _AT_ONCE]
         texts = [sentence.text for sentence in some]
         pair = {"src_lang": some[0].source, "tgt_lang": some[0].target}
-        body = {**pair, "src_text": texts}
-        reply = requests.post(url, json=body, timeout=_TIMEOUT_S)
+        reply = requests.post(url, json={**pair, "src_text": texts}, timeout=_TIMEOUT_S)
         reply.raise_for_status()
         yield from reply.json()["translated"]
 
