@@ -111,8 +111,7 @@ class Checkpoint:
             if damaged := [name for name, _ in recorded]:
                 hub.take_back(self.directory, source["commit"], damaged)
         if not self.directory.exists():
-            task = self.models[0].task
-            hub.download(self.name, self.cache / "hub", task, bars)
+            hub.download(self.name, self.cache / "hub", self.models[0].task, bars)
         for model in self.models:
             checkpoint.prepare(model, self.cache, digests)
 
@@ -136,8 +135,7 @@ def list_others(needed: Iterable[Checkpoint], cache: Path) -> list[Path]:
     """Return the folders in the cache that the map does not need: other models, complete or
     incomplete, and conversions."""
     used = {path for c in needed for path in (c.directory, *c.list_conversions())}
-    folders = [*cache.glob("hub/*/*/"), *cache.glob("ctranslate2/*/*/")]
-    return sorted({*folders} - used)
+    return sorted({*cache.glob("hub/*/*/"), *cache.glob("ctranslate2/*/*/")} - used)
 
 
 def read_source(directory: Path) -> dict[str, Any]:
