@@ -97,8 +97,7 @@ def check(
 ) -> None:
     """Show which model runs where, and what `up` would change in a running stack; exit 1 if
     the map is wrong."""
-    wanted = Stack(run_dir, map_path or UNSAID, model or None, backend=backend)
-    lifecycle.check(wanted)
+    lifecycle.check(Stack(run_dir, map_path or UNSAID, model or None, backend=backend))
 
 
 @command()
@@ -168,8 +167,7 @@ def status(*, run_dir: Path = RUN) -> None:
 @command()
 def reload(*, run_dir: Path = RUN) -> None:
     """Apply edited nginx and gateway configuration without dropping a request."""
-    running = lifecycle.find(run_dir)
-    lifecycle.reload(running, *lifecycle.ensure(NGINX))
+    lifecycle.reload(lifecycle.find(run_dir), *lifecycle.ensure(NGINX))
     console.print("Reloaded nginx and the gateway.")
 
 

@@ -70,8 +70,7 @@ def _up(wanted: Stack, lock: IO[bytes], timeout_s: float, bundled: Path | None) 
             "required keys: remove it, and give them again."
         )
     if last and not running:  # its ports may now differ
-        offset = wanted.port_offset or last.port_offset
-        last = replace(last, port_offset=offset)
+        last = replace(last, port_offset=wanted.port_offset or last.port_offset)
     said = replace(
         wanted, settings=find_settings(os.environ), version=stack.find_version()
     )
@@ -172,8 +171,7 @@ def find_running(wanted: Stack) -> Stack | None:
 def find(run: Path) -> Stack:
     """Return the stack that runs in a run directory, and apply its settings to this process.
     Raises StackError if there is none."""
-    wanted = Stack(run, UNSAID)
-    running = find_running(wanted)
+    running = find_running(Stack(run, UNSAID))
     if running is None:
         raise StackError("The stack is not running; `make up` starts it.")
     if running.map == UNSAID:

@@ -107,8 +107,8 @@ class TorchServe:
         table = make_table(
             "serves", "model", "device", "READY", "queue", "batch", "delay ms"
         )
-        states = [self._management.describe(model.name) for model in models]
-        for model, found in zip(models, states, strict=True):
+        states = {model: self._management.describe(model.name) for model in models}
+        for model, found in states.items():
             state: Sequence[object] = ("not registered", "-", "-", "-")
             if found:
                 state = (
@@ -118,8 +118,7 @@ class TorchServe:
             cells = (" ".join(model.serves), model.settings.model, model.device)
             table.add_row(*cells, *map(str, state))
         console.print(table, soft_wrap=False)
-        pairs = zip(models, states, strict=True)
-        return all(found and found.serves(model) for model, found in pairs)
+        return all(found and found.serves(model) for model, found in states.items())
 
 
 def mend(desired: Sequence[Desired], management: Management) -> None:

@@ -321,8 +321,7 @@ class Stack:
 
     def find_leader(self, program: str) -> psutil.Process:
         """Return a running program's main process, as recorded by `deploy.launch`."""
-        record = read_object(self.run / f"{program}.group")
-        return psutil.Process(record["group"])
+        return psutil.Process(read_object(self.run / f"{program}.group")["group"])
 
     @property
     def ports(self) -> list[int]:

@@ -72,8 +72,7 @@ class Supervision:
 
     def stop(self) -> None:
         """Stop every program and supervisord, and wait. Raises StackError if some remain."""
-        pid = int(self._call("getPID"))
-        supervisord = psutil.Process(pid)
+        supervisord = psutil.Process(int(self._call("getPID")))
         family = [supervisord, *supervisord.children(recursive=True)]
         # They stop one after the other, and requests may finish.
         file = self._stack.run / "supervisord.conf"

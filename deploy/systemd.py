@@ -23,8 +23,7 @@ def render_unit(stack: Stack, user: str = "") -> str:
     }
     given = [part for pair in options.items() if pair[1] for part in pair]
     given += ["--gateway"] if stack.head and stack.is_door else []
-    verb = _JOIN if stack.head else _UP
-    up = " ".join([verb, *map(_quote, given)])
+    up = " ".join([_JOIN if stack.head else _UP, *map(_quote, given)])
     paths = {
         '"/srv/babelgate/run"': _quote(stack.run),
         "/srv/babelgate/run": _escape(stack.run),

@@ -52,8 +52,7 @@ def _heal_torchserve() -> None:
     )
     key_file = Path(variables.KEY_FILE.read())
     management = Management(variables.MANAGEMENT_URL.read(), key_file)
-    desired = archiver.list_desired(models)
-    registrar.heal_forever(desired, management, console.print)
+    registrar.heal_forever(archiver.list_desired(models), management, console.print)
 
 
 def _keep_cluster(running: Stack) -> None:
