@@ -129,8 +129,7 @@ class Captioner:
         def read(number: int) -> Iterator[tuple[Batch | bulk.End, float]]:
             reader = FrameReader(videos[number], self.reading)
             for batch in self._pack(number, reader, done.answered[number]):
-                length_s = max(reader.length_s, reader.end_s)
-                yield batch, batch.times_s[-1] / length_s
+                yield batch, batch.times_s[-1] / max(reader.length_s, reader.end_s)
             yield VideoEnd(number, reader.error, round(reader.end_s, 3)), 1.0
 
         in_flight = self.sending.requests_in_flight

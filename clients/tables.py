@@ -288,9 +288,8 @@ class RecordFile(LineTable):
             raw, end = split_end(line)
             record = _read_record(raw)
             if isinstance(record, dict):
-                if there := [
-                    n for n in self.list_names(has_errors=True) if n in record
-                ]:
+                there = [n for n in self.list_names(has_errors=True) if n in record]
+                if there:
                     reason = f"{there[0]} already exists; --into renames the new one"
                     raise self.fail(number, reason)
                 found |= record.keys() & {column.name for column in self.columns}

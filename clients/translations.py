@@ -274,8 +274,7 @@ class TranslationJob(bulk.FileJob):
 
         def read(number: int) -> Iterator[tuple[_Question | bulk.End, float]]:
             table = self.tables[number]
-            answered = done.answered[number]
-            cells = islice(table.list_cells(), answered, None)
+            cells = islice(table.list_cells(), done.answered[number], None)
             for packed in pack_cells(cells, MAX_TEXTS, MAX_CHARACTERS):
                 yield (number, packed), table.share
             yield bulk.End(number, table.error), 1.0
