@@ -23,8 +23,7 @@ def build(args: dict[str, Any]) -> Application:
     """Return the application of the model that `args` describe; Ray calls this. Raises
     ValidationError if they are from another version."""
     _ = Arguments.model_validate(args).model
-    deployment = serve.deployment(serve.ingress()(ReplicaServer), name=DEPLOYMENT)
-    return deployment.bind(args)
+    return serve.deployment(serve.ingress()(ReplicaServer), name=DEPLOYMENT).bind(args)
 
 
 class ReplicaServer:
