@@ -24,6 +24,7 @@ from handlers.engine.directories import (
     Digests,
     ModelError,
     compare_files,
+    describe_files,
     list_files,
     list_weights,
 )
@@ -48,10 +49,7 @@ def pack(
     for each in needed:
         name, files, task = _name(each), _list_files(each), each.models[0].task
         members |= {f"hub/{name}/{file}": path for file, path in files.items()}
-        described = {
-            file: {"size": path.stat().st_size, "sha256": digests.read(path)}
-            for file, path in files.items()
-        }
+        described = describe_files(files, digests)
         record = each.source | {"bundled": True, "files": described}
         members[f"hub/{name}/{SOURCE_FILE}"] = json.dumps(record, indent=2).encode()
         # Write out the model that is this machine's default.
@@ -101,8 +99,7 @@ def _name(each: Checkpoint) -> str:
 
 
 def _list_files(each: Checkpoint) -> dict[str, Path]:
-    """Return a checkpoint's files by their names in the bundle, without the weights if only
-    CTranslate2 runs it."""
+    """Return a checkpoint's files by name, without weights if only CTranslate2 runs it."""
     from catalog.hub import SMALL_FILES
     from handlers.engine.translation.conversion import converted_path
 

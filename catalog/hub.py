@@ -107,8 +107,9 @@ def _download(name: str, directory: Path, task: str, bars: Progress | None) -> N
     _remove_others(part, directory)
     part.mkdir(exist_ok=True)
     digests, bar = Digests(), partial(_FileBar, bars) if bars else None
+    paths = {file.rfilename: part / file.rfilename for file in files}
     for file in files:
-        if not (part / file.rfilename).exists():
+        if not paths[file.rfilename].exists():
             url = hf_hub_url(name, file.rfilename, revision=commit)
             _fetch(file, part, digests, url=url, bar=bar)
     stated = info.card_data.get("license") if info.card_data else None
@@ -116,7 +117,7 @@ def _download(name: str, directory: Path, task: str, bars: Progress | None) -> N
         "name": name,
         "commit": commit,
         "license": ", ".join(stated) if isinstance(stated, list) else stated,
-        "files": describe_files((part / each.rfilename for each in files), digests),
+        "files": describe_files(paths, digests),
     }
     durable.write(part / SOURCE_FILE, json.dumps(source, indent=2) + "\n", mode=0o666)
     durable.rename(part, directory)
@@ -166,8 +167,7 @@ def _fetch(
 
 
 def _is_damaged(path: Path, file: RepoSibling, digests: Digests) -> bool:
-    """Whether a file differs from the hub's description. Git identifies a small file by its
-    SHA-1."""
+    """Whether a file differs from the hub's record, which has Git's SHA-1 of a small one."""
     if file.lfs:
         return digests.read(path) != file.lfs.sha256
     content = path.read_bytes()

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -208,17 +208,17 @@ def find_damage(out: Path, digests: Digests | None = None) -> str:
         return f"{_SEAL} cannot be read: {type(error).__name__}"
 
 
-def describe_files(paths: Iterable[Path], digests: Digests) -> dict[str, Any]:
+def describe_files(files: Mapping[str, Path], digests: Digests) -> dict[str, Any]:
     """The size and SHA-256 of each file, by name. Raises OSError."""
     return {
-        path.name: {"size": path.stat().st_size, "sha256": digests.read(path)}
-        for path in sorted(paths)
+        name: {"size": path.stat().st_size, "sha256": digests.read(path)}
+        for name, path in sorted(files.items())
     }
 
 
 def seal(part: Path, digests: Digests) -> None:
     """Sync all files, then write the seal, so that a power loss cannot empty a sealed file."""
-    files = describe_files(part.iterdir(), digests)
+    files = describe_files({path.name: path for path in part.iterdir()}, digests)
     for path in part.iterdir():
         durable.sync(path)
     durable.write(part / _SEAL, json.dumps(files, indent=2) + "\n", mode=0o666)
