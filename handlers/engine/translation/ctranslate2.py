@@ -58,14 +58,11 @@ class CTranslate2Engine:
 
     def _is_listed(self, sentence: Sentence) -> bool:
         """Whether the output vocabulary is sufficient. A second attempt may use all pieces."""
+        pieces = (t for t in sentence.tokens if t not in self.tokenizer.control)
         return (
             self._vocabulary is not None
             and not sentence.decoding.is_careful
-            and suits(
-                self._vocabulary,
-                (t for t in sentence.tokens if t not in self.tokenizer.control),
-                sentence.source,
-            )
+            and suits(self._vocabulary, pieces, sentence.source)
         )
 
     def _search(self, sentences: Sequence[Sentence]) -> list[Translation]:

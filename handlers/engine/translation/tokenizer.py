@@ -172,11 +172,10 @@ def list_trigrams(pieces: Sequence[str]) -> set[tuple[str, ...]]:
             starts.append(place)
             ends.append(place + 1)
     are_names = [pieces[start].lstrip(WORD_START)[:1].isupper() for start in starts]
+    spans = zip(starts, ends[2:] or ends[-1:], strict=False)
     return {
         tuple(pieces[start:end])
-        for first, (start, end) in enumerate(
-            zip(starts, ends[2:] or ends[-1:], strict=False)
-        )
+        for first, (start, end) in enumerate(spans)
         if not all(are_names[first : first + 3])
     }
 

@@ -37,13 +37,10 @@ class TransformersEngine:
         self.tokenizer = family.load_tokenizer(directory)
         self._device = choose_device(gpu)
         self._tokens = {i: token for token, i in self.tokenizer.ids.items()}
-        self._model = (
-            AutoModelForSeq2SeqLM.from_pretrained(
-                directory, dtype=getattr(torch, compute_type), local_files_only=True
-            )
-            .to(self._device)
-            .eval()
+        model = AutoModelForSeq2SeqLM.from_pretrained(
+            directory, dtype=getattr(torch, compute_type), local_files_only=True
         )
+        self._model = model.to(self._device).eval()
         config = self._model.config
         self._pad, self._start = config.pad_token_id, config.decoder_start_token_id
         # A checkpoint's own defaults would change answers, by forced ends or wider beams.
@@ -102,11 +99,10 @@ class TransformersEngine:
             return_dict_in_generate=True,
             output_scores=True,
         )
+        scored = zip(output.sequences.tolist(), self._scores(output), strict=True)
         hypotheses = [
             ([self._tokens.get(i, UNKNOWN) for i in ids], score)
-            for ids, score in zip(
-                output.sequences.tolist(), self._scores(output), strict=True
-            )
+            for ids, score in scored
         ]
         beams = [hypotheses[i : i + kept] for i in range(0, len(hypotheses), kept)]
         return read_beams(beams, self.tokenizer, decoding)
