@@ -12,24 +12,17 @@ def count_gpus() -> int:
     lists; 0 without nvidia-smi."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:
-        return len(
-            [entry for entry in visible.split(",") if entry.strip() not in ("", "-1")]
-        )
+        return sum(entry.strip() not in ("", "-1") for entry in visible.split(","))
+    lines = _run_nvidia_smi("--list-gpus", timeout_s=30)
     # A GPU's MIG slices are listed below it, indented.
-    return sum(
-        line.startswith("GPU ") for line in _run_nvidia_smi("--list-gpus", timeout_s=30)
-    )
+    return sum(line.startswith("GPU ") for line in lines)
 
 
 def measure_gpu_memory() -> list[tuple[str, int, int]]:
     """Return index, used bytes and total bytes of each GPU of this host; empty without
     nvidia-smi. A GPU that reports no memory, such as one divided by MIG, is left out."""
-    rows = (
-        [cell.strip() for cell in line.split(",")]
-        for line in _run_nvidia_smi(
-            _MEMORY, "--format=csv,noheader,nounits", timeout_s=5
-        )
-    )
+    lines = _run_nvidia_smi(_MEMORY, "--format=csv,noheader,nounits", timeout_s=5)
+    rows = ([cell.strip() for cell in line.split(",")] for line in lines)
     return [
         (row[0], int(row[1]) * _MIB, int(row[2]) * _MIB)
         for row in rows
