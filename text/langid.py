@@ -95,12 +95,8 @@ class Identifier:
         possible &= self._profiles.languages
         is_short = len(text) <= _FEW_CHARACTERS and len(text.split()) <= _FEW_WORDS
         weigh = self._weigh_words if is_short else self._weigh
-        return [
-            Guess(language, round(share, 4))
-            for language, share in sorted(
-                weigh(text, possible), key=lambda found: (-found[1], found[0])
-            )
-        ]
+        ranked = sorted(weigh(text, possible), key=lambda found: (-found[1], found[0]))
+        return [Guess(language, round(share, 4)) for language, share in ranked]
 
     def identify(self, text: str, languages: Collection[str] = ()) -> Guess:
         """Return the likeliest language, or `und` if there is too little evidence."""
