@@ -137,6 +137,7 @@ def _write_map(workload: Workload, name: str, settings: Mapping[str, Any]) -> Pa
 
 
 OURS = "babelgate"
+_LISTED = yaml.safe_load(driver.QUESTIONS.read_text("utf-8"))
 #: The contenders that are ours.
 OWN = (OURS, "interactive", "embedded")
 #: The differences of torchserve_backend/interactive.json from the shipped map.
@@ -155,9 +156,7 @@ OTHERS: Mapping[str, TakeTurn] = {
 #: Pairs of settings of our stack, to compare with each other.
 PAIRS: Mapping[str, Mapping[str, TakeTurn]] = {
     pair: {name: _start_with(running.start, **some) for name, some in ways.items()}
-    for pair, ways in yaml.safe_load(driver.QUESTIONS.read_text("utf-8"))[
-        "pairs"
-    ].items()
+    for pair, ways in _LISTED["pairs"].items()
 }
 
 CPU, MEMORY = "CPU ms", "memory MB"
@@ -209,8 +208,7 @@ def answer(
 def describe(
     turns: Mapping[str, Sequence[Mapping[str, LoadFigures]]],
 ) -> report.Findings:
-    """Compare the first contender with the others at each number of clients, and finally
-    ours with the best peer."""
+    """Compare the first contender with the others per level, and ours with the best peer."""
     loads = {
         level: {way: [_add_up(t[level]) for t in some] for way, some in turns.items()}
         for level in next(iter(turns.values()))[0]
