@@ -412,23 +412,21 @@ def _list_images(route: Route) -> Json:
 
 def _list_responses(route: Route, schemas: _Schemas) -> Json:
     responses: Json = {}
+    operation = route.operation
     if route.answer is not NoReturn:
         content = _list_answers(route, schemas)
-        responses[str(route.operation.status)] = {
+        timed = _TIMED if operation.has_limit else ()
+        responses[str(operation.status)] = {
             "description": "The answer." if content else "Done.",
-            "headers": _refer_to_headers(
-                route.operation.status, *(_TIMED if route.operation.has_limit else ())
-            ),
+            "headers": _refer_to_headers(operation.status, *timed),
             **({"content": content} if content else {}),
         }
-    if route.operation.is_cached:
+    if operation.is_cached:
         responses["304"] = {
             "description": "It has not changed since `If-None-Match`.",
             "headers": _refer_to_headers(304),
         }
-    refused = [*EVERYWHERE, *route.operation.refusals]
-    if route.needs_key:
-        refused += KEYS
+    refused = [*EVERYWHERE, *operation.refusals, *(KEYS if route.needs_key else ())]
     for dialect in route.dialects:
         model = f"{dialect.title}Error" if dialect in FOREIGN else "ProblemDocument"
         schema = {"$ref": _REFERENCE.format(model=model)}

@@ -120,18 +120,14 @@ class UsageLedger:
         """Return the counts of all processes that are not in the database."""
         self._settle_all()
         found: dict[tuple[str, int], int] = {}
+        read = self._accounts.read_column
         for first in range(0, _MONTHS * _FIELDS, _FIELDS):
-            months, saved, counted = (
-                self._accounts.read_column(first + field)
-                for field in (_MONTH, _SAVED, _COUNTED)
-            )
-            ids = self._accounts.read_ids()
+            columns = [read(first + field) for field in (_MONTH, _SAVED, _COUNTED)]
+            rows = zip(self._accounts.read_ids(), *columns, strict=False)
             found |= {
                 (f"{row_id:012x}", month): count
-                for row_id, month, known, count in zip(
-                    ids, months, saved, counted, strict=False
-                )
-                if count != known
+                for row_id, month, saved, count in rows
+                if count != saved
             }
         return found
 
