@@ -17,40 +17,40 @@ if TYPE_CHECKING:
     from gateway.services.translation import ModelRows
 
 
+@dataclass(frozen=True)
 class ReplacedRows:
     """Rows of a model, which its fallback answers while the model is down or if the quality of
     its answer is `below` a limit, but only for languages that the fallback reads."""
 
-    def __init__(
-        self,
-        own: ModelRows,
-        other: ModelRows,
-        *,
-        below: float,
-        is_read: Callable[[str], bool],
-    ) -> None:
-        self._own, self._other = own, other
-        self._below, self._is_read = below, is_read
-        self.prepare = own.prepare
+    own: ModelRows
+    other: ModelRows
+    below: float
+    is_read: Callable[[str], bool]
+
+    def prepare(
+        self, rows: Collection[Row], more: Collection[Row] = ()
+    ) -> Mapping[Row, Answer]:
+        """Prepare the model alone: few rows need its fallback."""
+        return self.own.prepare(rows, more)
 
     def predict(self, row: Row) -> Answer:
         """Return the model's own answer, or the better one of both."""
-        is_read = self._is_read(row[0])
+        is_read = self.is_read(row[0])
         try:
-            answer = self._own.ask(row)
+            answer = self.own.ask(row)
         except NotReady:
             if not is_read:
                 raise
-            return self._other.predict(row)
-        if is_read and answer.get("quality", 1.0) < self._below:
+            return self.other.predict(row)
+        if is_read and answer.get("quality", 1.0) < self.below:
             try:
-                other = self._other.ask(row)
+                other = self.other.ask(row)
             except Problem:  # the first answer remains
                 other = answer
             if other.get("quality", 0.0) > answer["quality"]:
-                self._other.name(other)
+                self.other.name(other)
                 return other
-        self._own.name(answer)
+        self.own.name(answer)
         return answer
 
 

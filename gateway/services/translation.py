@@ -161,8 +161,7 @@ def name_source(guess: Guess | None, *, other: str) -> Guess:
 
 
 class _Job:
-    """One request. Only a few of its sentences are sent at a time, and equal sentences only
-    once."""
+    """One request, which sends only a few of its sentences at a time, and equal ones once."""
 
     def __init__(
         self,
@@ -235,7 +234,7 @@ class _Job:
             return own
         is_read = partial(catalog.is_read, model=fallback.model)
         other = ModelRows(fallback.model, self, wanted, share)
-        return ReplacedRows(own, other, below=fallback.below, is_read=is_read)
+        return ReplacedRows(own, other, fallback.below, is_read)
 
     def _identify(self) -> list[Guess | None]:
         """Return each text's language if the client has not named it."""
@@ -353,8 +352,7 @@ class _Job:
         return replace(pieces, quality=min(pieces.quality, answer.get("quality", 0.0)))
 
     def _translate_parts(self, document: Document, source: str) -> Result:
-        """Translate parts of a sentence. All parts of a request together are limited like its
-        sentences."""
+        """Translate parts of a sentence. A request's parts are limited like its sentences."""
         sentences = composition.list_sentences(
             document, source, self._wanted.target_language
         )
