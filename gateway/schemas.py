@@ -421,8 +421,7 @@ def list_texts(given: str | list[str]) -> tuple[str, ...]:
 
 
 def read_object(body: bytes, hook: PairsHook | None = None) -> dict[str, Any]:
-    """Parse the JSON object in `body`; `hook` builds objects from pairs. Raises
-    MalformedRequest."""
+    """Parse a body's JSON object; `hook` builds objects from pairs. Raises MalformedRequest."""
     try:
         text = body.removeprefix(BOM_UTF8).decode("utf-8")
         content = json.loads(text, object_pairs_hook=hook)

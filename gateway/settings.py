@@ -42,8 +42,7 @@ _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 #: The most bytes of a row with several frames.
 ROW_BYTES = 8 << 20
-#: Bytes of an upload that are in memory before they belong to a row: a chunk or two, and
-#: Gunicorn's read-ahead.
+#: Bytes of an upload in memory without a row yet: a chunk or two, and Gunicorn's read-ahead.
 AHEAD_BYTES = 2 << 20
 #: The bytes by which JSON and forms may encode one byte of a glossary.
 _GLOSSARY_ESCAPES = 4

@@ -27,8 +27,7 @@ _HELD = "another process holds the lock"
 
 
 def map_file(folder: Path | None, name: str, size: int) -> mmap.mmap | None:
-    """Return `size` bytes of memory, shared by name; None without a folder, or if the disk is
-    full."""
+    """Return `size` bytes shared by name; None without a folder, or if the disk is full."""
     if folder is None:
         return None
     try:

@@ -48,8 +48,7 @@ class KeyStorage(Database):
         return token
 
     def revoke(self, wanted: str) -> ApiKey:
-        """Revoke the key with this id, else with this name. Also raises StorageError if there
-        is none."""
+        """Revoke the key with this id, else this name. Also raises StorageError without one."""
         is_id, is_active = KEYS.c.id == wanted, KEYS.c.revoked_at.is_(None)
         found = select(KEYS.c.id).where(is_active, is_id | (KEYS.c.name == wanted))
         first = found.order_by(is_id.desc()).limit(1).scalar_subquery()

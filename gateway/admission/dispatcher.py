@@ -129,8 +129,7 @@ class ModelDispatcher:
             self._publish(self._own.heard_at)
 
     def join(self, client: ClientQueue, row: PendingRow) -> None:
-        """Queue a row behind its client's other rows. Its announcement ends when it is sent or
-        given up."""
+        """Queue a row behind its client's others; it stays announced until sent or given up."""
         row.client, row.joined_at = client, time.monotonic()
         self._queue.push(client, row.cost, row)
         self._send_next()

@@ -71,8 +71,7 @@ class LatencyEstimator(NamedTuple):
     def learn(
         self, cost: float, seconds: float, now: float, *, was_idle: bool = False
     ) -> Self:
-        """Learn that work of this `cost` took `seconds`. If the model `was_idle`, the work was
-        one row's."""
+        """Learn that work of this `cost` took `seconds`; of one row if the model `was_idle`."""
         if not self.is_known:
             return self._replace(idle_s=seconds, learned_at=now)
         error_s = abs(seconds - self.expect(cost))
@@ -114,8 +113,7 @@ class LatencyEstimator(NamedTuple):
         time. By Little's law, a full window passes in the time of its last row.
 
         The first batches have few rows and take nearly as long as full ones, so their slope is
-        too steep. The weight that the averages lack counts as a window that took no longer than
-        a single row."""
+        too steep. The weight that the averages lack counts as a window as fast as one row."""
         at_once = min(cost, window)
         work = self.work + (1.0 - self.weight) * window
         excess_s = self.excess_s * at_once / work if work else 0.0

@@ -58,8 +58,7 @@ _EMPTY_PAGES = 64
 
 @dataclass(frozen=True)
 class Assets:
-    """The page's files by name, its words by language, and a digest of all files, which is part
-    of their URLs."""
+    """The page's files by name, words by language, and a digest of the files for their URLs."""
 
     files: Mapping[str, bytes]
     #: The files with gzip.

@@ -145,8 +145,7 @@ class GlossaryUpload(NamedTuple):
 
 
 class GlossaryFault(NamedTuple):
-    """The reason an upload cannot be used. `kind` is `body`, `missing`, `wrong` or
-    `entries`."""
+    """The reason an upload is unusable. `kind` is `body`, `missing`, `wrong` or `entries`."""
 
     kind: str
     field: str

@@ -126,8 +126,7 @@ class Bodies:
         self.read(request, most_bytes, kept=self._kept)
 
     def read(self, request: GatewayRequest, most_bytes: int, *, kept: int = 0) -> None:
-        """Read and unpack a request's whole body. Raises the errors of `read_whole`, and
-        Overloaded."""
+        """Read and unpack a body. Raises the errors of `read_whole`, and Overloaded."""
         if request.is_read:
             return
         environ = request.environ
@@ -216,8 +215,7 @@ def limit(
 
 
 def _unpack(packed: deque[bytes], hold: Callable[[int], None]) -> Iterator[bytes]:
-    """Unpack a whole body in small pieces, and drop the packed bytes meanwhile. An empty body
-    stays empty."""
+    """Unpack a body in small pieces, and drop the packed ones. An empty body stays empty."""
     unpacker, is_empty = zlib.decompressobj(_GZIP_WINDOW), not packed
     left, found = sum(map(len, packed)), 0
     try:

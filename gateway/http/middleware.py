@@ -204,8 +204,7 @@ def _list_methods(path: str) -> tuple[str, ...]:
 
 
 def answer_error(error: Exception, request: GatewayRequest) -> Response:
-    """Return the answer for an error: a problem document, the form of the request's API, or a
-    page."""
+    """Return an error's answer: a problem document, the API's form of it, or a page."""
     show = request.operation and request.operation.show_problem
     if show and isinstance(error, Problem):
         return cast(Response, show(error, request))

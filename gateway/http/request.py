@@ -311,8 +311,7 @@ def speaks_libretranslate(fields: Fields) -> bool:
 
 
 def find_spoken(request: GatewayRequest) -> Dialect:
-    """Return the API of a request, by its path and, on `/translate`, by its fields, once they
-    have arrived."""
+    """Return a request's API, by its path and, on `/translate`, by fields that have come."""
     if request.path != PATHS[TRANSLATION]:
         return find_dialect(request.path)
     if not request.is_read:

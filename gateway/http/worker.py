@@ -44,8 +44,7 @@ from gateway.redaction import describe, reduce_logs
 _REFUSED_AT_ONCE, _REFUSAL_S = 256, 2
 #: Seconds for which a client may continue to send a body that has failed.
 _REST_S = 10
-#: Bytes that are read before Gunicorn gets a request, and seconds by which a body may follow
-#: its head.
+#: Bytes read before Gunicorn gets a request, and seconds by which a body may follow its head.
 _READ_BYTES, _BODY_S = 8192, 0.05
 
 #: Settings for single requests, which only Gunicorn's own code applies.
@@ -258,8 +257,7 @@ def explain(error: BaseException) -> Problem:
 
 
 def render(problem: Problem, path: str) -> bytes:
-    """Return a whole HTTP answer with a problem, to a request for `path`. It ends the
-    connection."""
+    """Return a whole HTTP answer with a problem for `path`. It ends the connection."""
     request_id = uuid.uuid4().hex
     headers = {"Connection": "close", "X-Request-ID": request_id, **problem.headers}
     document = problem.to_document(request_id=request_id)

@@ -30,8 +30,7 @@ ERRORS: dict[str, type[TextError]] = {
 
 
 def main() -> None:
-    """Answer jobs until the gateway closes the connection. A job that exceeds its time limit
-    ends the process."""
+    """Answer jobs until the gateway closes the connection. A late job ends the process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(_NICENESS)
     cache = TermCache(read_entries)

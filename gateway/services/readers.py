@@ -134,8 +134,7 @@ class Readers:
 
     @contextmanager
     def _take_reader(self) -> Iterator[_Reader]:
-        """Yield the process, or a new one if it has ended. End it if it is not ready
-        afterwards."""
+        """Yield the process, or a new one if it has ended. End it if it is not ready then."""
         if self._reader is None or not self._reader.is_ready:
             self._reader = _Reader()
         try:

@@ -1,5 +1,4 @@
-"""Reads a body of unknown type in pieces: peeks at it, and takes it or, for a form, its parts
-one by one."""
+"""Reads a body of unknown type in pieces: peeks at it, and takes it or a form's parts."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

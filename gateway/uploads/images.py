@@ -254,8 +254,7 @@ class UploadShare:
     admitted: Event = field(default_factory=Event)
 
     def grow(self, count: int) -> None:
-        """Reserve `count` bytes, before they are read or copied. Raises DeadlineExceeded at the
-        upload's deadline."""
+        """Reserve bytes before a read or copy. Raises DeadlineExceeded at the deadline."""
         self.wanted, buffer = count, self.buffer
         self.admitted.clear()
         buffer.waiting.append(self)
