@@ -95,8 +95,7 @@ class Journal:
         is_restart: bool = False,
     ) -> None:
         """Open or create the journal; `events` parses a line. Raises OutputError if it cannot
-        be written, if another run writes it, or if it has another origin and `is_restart` is
-        false."""
+        be written, another run writes it, or it has another origin, unless `is_restart`."""
         self.path = path
         #: The work that the journal records.
         self.done = Done()

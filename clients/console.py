@@ -24,8 +24,7 @@ Command = TypeVar("Command", bound=Callable[..., None])
 
 
 def explain(command: Command) -> Command:
-    """Add the help texts in `options.yaml` to a command's parameters. Those before a `*` are
-    arguments."""
+    """Add `options.yaml`'s help to a command's parameters; those before a `*` are arguments."""
     signature = inspect.signature(command, eval_str=True)
     for one in signature.parameters.values():
         own = f"{command.__name__}.{one.name}"
@@ -40,8 +39,7 @@ def explain(command: Command) -> Command:
 
 @contextmanager
 def show_progress(unit: str) -> Iterator[Report]:
-    """Show a bar that advances with each answer, and the count at the end; nothing if standard
-    error is not a terminal."""
+    """Show a bar that advances with each answer, then the count; nothing without a terminal."""
     columns = (
         *(TextColumn("{task.description}"), BarColumn()),
         *(TextColumn("{task.percentage:>3.0f} %"), TimeRemainingColumn()),

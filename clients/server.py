@@ -86,8 +86,7 @@ class Attempt:
         return self.status in (0, 429) or self.status >= 500
 
 
-#: Decides whether to retry after an attempt, from its number (from 1) and the seconds before
-#: the next one.
+#: Decides whether to retry after an attempt, given its number (from 1) and the delay.
 MayRetry = Callable[[Attempt, int, float], bool]
 
 
@@ -324,8 +323,7 @@ class ApiClient:
 
 
 def read_events(pieces: Iterable[bytes]) -> Iterator[tuple[str, Any]]:
-    """Yield the name and content of each server-sent event; pieces may end within one. Raises
-    ValueError."""
+    """Yield each event's name and content; pieces may end within one. Raises ValueError."""
     rest = b""
     for piece in pieces:
         *events, rest = (rest + piece).split(b"\n\n")

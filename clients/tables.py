@@ -156,9 +156,8 @@ class TextTable(ABC):
 def open_table(
     source: Source, columns: Sequence[Column], *, has_quotes: bool = True
 ) -> TextTable:
-    """Return the table for the file's suffix. Quotes always enclose a field in a .csv, and in
-    a .tsv if `has_quotes`. Raises ClientError if there is no table, or if columns or an extra
-    are missing."""
+    """Return the table for the file's suffix. Quotes always enclose a field in a .csv, and in a
+    .tsv if `has_quotes`. Raises ClientError without such a table, its columns or its extra."""
     suffix = source.relative.suffix.lower()
     if suffix not in TABLES.suffixes:
         expected = " ".join(sorted(TABLES.suffixes))
@@ -195,8 +194,7 @@ class TableRow:
 
     end: str
     cells: Sequence[Cell]
-    #: Returns the row without its end, given the results of its cells and whether the file has
-    #: errors.
+    #: Returns the row without its end, given its cells' results and whether there are errors.
     write: Callable[[Sequence[TextReply], bool], str]
 
 
@@ -346,8 +344,7 @@ def _read_value(number: int, value: Any) -> Cell:
 class SeparatedFile(LineTable):
     """CSV and TSV: each row gets new fields. The first row names the columns."""
 
-    #: The possible separators. The first one with which the header has the columns is used,
-    #: else the first.
+    #: The possible separators: the first with which the header has the columns, else the first.
     separators: str = ",;\t|"
     has_quotes: bool = True
 

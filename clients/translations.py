@@ -97,8 +97,7 @@ class Translator:
         return [_join([next(replies) for _ in each]) for each in pieces]
 
     def follow(self, text: str, write: Callable[[str], object]) -> list[str]:
-        """Write a translation while it is produced, and return the warnings. Raises
-        ServerError."""
+        """Write a translation as it is produced, and return warnings. Raises ServerError."""
         warnings: list[str] = []
         for piece in self._cut(text):
             shown = ""
@@ -371,8 +370,7 @@ def _review(
 def pack_cells(
     cells: Iterable[Cell], most_texts: int, most_characters: int
 ) -> Iterator[list[Cell]]:
-    """Yield the cells of each request, within these limits; a single text may have more
-    characters."""
+    """Yield the cells of each request, within these limits; a single text may be longer."""
 
     def measure(cell: Cell) -> tuple[int, int]:
         return (1, len(cell.text or "")) if cell.is_wanted else (0, 0)
