@@ -42,8 +42,7 @@ def main(name: str, command: list[str]) -> None:
 
 
 def confine(name: str) -> None:
-    """Hide a program's files from other users, and from the program the secrets that it does
-    not need."""
+    """Hide a program's files from other users, and from it all secrets but its own."""
     os.umask(0o077)
     for variable in variables.SECRETS:
         if name not in (variable.readers or ()):

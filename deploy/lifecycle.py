@@ -367,8 +367,7 @@ def check_version(running: Stack) -> None:
 
 
 def check_edited(stack: Stack, nginx: Path, map_path: Path | None) -> None:
-    """Have nginx and, with a map, Gunicorn check the edited files. Raises StackError with
-    their output."""
+    """Have nginx and, with a map, Gunicorn check the edited files. Raises StackError."""
     program = Path(sys.executable).with_name("gunicorn")
     copies = stack.run / "nginx" / "edited"
     with stack.writing():

@@ -38,8 +38,7 @@ def lay_out(node: Node) -> None:
 
 
 def clear(node: Node) -> None:
-    """Remove all files of a machine's Ray but its logs: the cluster is forgotten. Raises
-    OSError."""
+    """Remove a machine's files of Ray but its logs, to forget the cluster. Raises OSError."""
     logs = node.sessions / "session_latest" / "logs"
     if logs.is_dir():
         _remove_logs(node)

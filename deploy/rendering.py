@@ -39,8 +39,7 @@ ERRORS = {
 
 
 def render_nginx(text: str, settings: Settings) -> str:
-    """Render nginx.conf for these settings. A value whose setting has its default is left as
-    it was edited."""
+    """Render nginx.conf for these settings. A value whose setting has its default stays."""
     text = _VALUE.sub(lambda found: _write_value(found, settings), text)
     sizes = {
         "images or arrays": settings.max_upload_bytes,

@@ -55,8 +55,7 @@ class TorchServe:
         return models
 
     def show_map(self, models: Catalog) -> None:
-        """Show which model runs where. Raises ModelError if a downloaded one lacks a
-        language."""
+        """Show which model runs where. Raises ModelError if a local one lacks a language."""
         table = make_table(
             *("serves", "device", "engine", "precision"),
             *("workers", "batch", "delay ms", "queue"),
@@ -133,8 +132,7 @@ def mend(desired: Sequence[Desired], management: Management) -> None:
 
 
 class Cluster:
-    """Ray's part of a stack, with the steps of `TorchServe`, on the head or on a machine that
-    joins it."""
+    """Ray's part of a stack, on the head or another machine, with `TorchServe`'s steps."""
 
     def __init__(self, stack: Stack) -> None:
         self._stack = stack
@@ -147,8 +145,7 @@ class Cluster:
         deployment.show_models(models)
 
     def prepare(self, models: Catalog) -> None:
-        """Check in time that the map's models exist. Replicas prepare them on their own
-        machines."""
+        """Check in time that the models exist. Replicas prepare them on their machines."""
         self._models = models
         if not self._stack.head:
             archiver.list_desired(models, are_read=True)

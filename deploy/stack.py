@@ -343,9 +343,8 @@ class Stack:
 
 
 def find_version() -> str:
-    """Return a version that changes with the code and the packages. Programs that start at
-    different times must not mix two versions. Configuration that `reload` applies does not
-    count."""
+    """Return a version that changes with the code and the packages: programs that start at
+    different times must not mix two. Configuration that `reload` applies does not count."""
     packages = (f"{package}/**/*.py" for package in _PACKAGES)
     files = [file for each in (*packages, *_DATA) for file in ROOT.glob(each)]
     digest = hashlib.sha256()

@@ -36,8 +36,7 @@ class Supervision:
         self._stack = stack
 
     def is_running(self) -> bool:
-        """Whether supervisord answers. Raises StackError if it exists but does not answer, or
-        is ending its programs."""
+        """Whether supervisord answers. Raises StackError if it hangs or is ending programs."""
         try:
             return bool(self._call("getState", timeout_s=_ALIVE_S))
         except Fault as fault:

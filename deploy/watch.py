@@ -56,8 +56,7 @@ def _heal_torchserve() -> None:
 
 
 def _keep_cluster(running: Stack) -> None:
-    """Keep the configuration of `up` deployed on the cluster; a machine that has joined leaves
-    that to the head."""
+    """Keep the configuration of `up` deployed on the cluster, but only from the head."""
     dashboard = Dashboard(running.dashboard_url, running.node.token_file)
     deployment.keep_deployed(
         dashboard, lambda: {} if running.head else stack.read_object(running.deployed)
