@@ -108,8 +108,7 @@ class Fallback(NamedTuple):
 class Catalog:
     """All models of a stack."""
 
-    #: The model for each task and target language, in the map's order. Other tasks have an
-    #: empty target.
+    #: The model for each task and target, in the map's order. Other tasks have an empty target.
     routes: Mapping[tuple[str, str], Model]
     #: The fallback by target language; many have none.
     fallbacks: Mapping[str, Fallback] = field(default_factory=dict)
@@ -160,9 +159,8 @@ class Catalog:
         return self.routes[task, target]
 
     def find_path(self, source: str, target: str) -> tuple[Model, ...]:
-        """Return the models that translate from `source` to `target`: the target's own, or the
-        pivot's before it. Empty if there is no path. Raises KeyError if the target is not
-        served."""
+        """Return the models that translate `source` into `target`: the target's own, or the
+        pivot's before it; empty without a path. Raises KeyError if the target is not served."""
         own = self.route(TRANSLATION, target)
         if self.is_read(source, own):
             return (own,)

@@ -26,8 +26,7 @@ from handlers.engine.translation.families.marian import list_side
 
 
 def default_cache() -> Path:
-    """Return the folder for downloads and conversions: `BABELGATE_CACHE`, else in the user's
-    cache."""
+    """Return the cache of downloads and conversions: `BABELGATE_CACHE`, else the user's."""
     if not (cache := variables.CACHE.read()):
         home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
         cache = f"{home}/babelgate"
@@ -43,8 +42,7 @@ def locate(name: str, cache: Path) -> Path:
 
 
 def find_input_size(model: Model) -> InputSize | None:
-    """Return the size of the images that a model reads; None if the model is not downloaded
-    or does not state it."""
+    """Return the size of a model's images; None if it is not downloaded or states none."""
     with suppress(ModelError, OSError):
         return read_input_size(locate(model.settings.model, default_cache()))
     return None

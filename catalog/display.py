@@ -19,8 +19,7 @@ from rich.progress import (
 from rich.table import Table
 from typer import Argument, Exit, Option, Typer
 
-#: Prints paths, JSON and TorchServe's messages without markup or wrapped lines, so that they
-#: can be copied.
+#: Prints paths, JSON and messages without markup or wrapped lines, so that they can be copied.
 console = Console(markup=False, emoji=False, highlight=False, soft_wrap=True)
 
 Command = TypeVar("Command", bound=Callable[..., None])

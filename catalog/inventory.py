@@ -101,8 +101,7 @@ class Checkpoint:
                 yield f"{path}: {fault}"
 
     def pull(self, bars: Progress) -> None:
-        """Download missing and damaged files, and convert the checkpoint for each model.
-        Raises ModelError."""
+        """Get missing and damaged files, and convert for each model. Raises ModelError."""
         from catalog import hub
 
         digests, source = Digests(), self.source
