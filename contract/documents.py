@@ -20,8 +20,7 @@ def find_documents(given: Path | None) -> Path:
 
 
 def read_secret() -> str:
-    """Return this stack's secret, which only its owner can read; the first call creates it.
-    Raises OSError."""
+    """Return this stack's secret, which only its owner can read, or make it. Raises OSError."""
     path = _find_run() / "jobs" / "secret"
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     durable.write_once(path, secrets.token_hex(_BYTES))

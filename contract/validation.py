@@ -19,8 +19,7 @@ def kind(value: Any) -> str:
 
 
 def expect(schema: Mapping[str, Any]) -> str:
-    """Describe the values that a JSON Schema accepts: `a whole number from 1 to 8`, `"text" or
-    "html"`."""
+    """Describe the values that a JSON Schema accepts: `a whole number`, `"text" or "html"`."""
     choices = schema.get("anyOf") or schema.get("oneOf")
     if choices:
         return " or ".join(map(expect, choices))
@@ -42,8 +41,7 @@ def expect(schema: Mapping[str, Any]) -> str:
 
 
 def describe(error: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
-    """Describe one of pydantic's errors in a field: `found null, expected a string`. `schema`
-    is the field's."""
+    """Describe pydantic's error in a field of this schema: `found null, expected a string`."""
     index = next(
         (f" at index {part}" for part in error["loc"] if type(part) is int), ""
     )
@@ -65,8 +63,7 @@ def describe(error: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
 
 
 def list_faults(errors: Sequence[Mapping[str, Any]], model: Any) -> dict[str, str]:
-    """Return the first fault of each field, by its name. `errors` are pydantic's, about an
-    object of this model."""
+    """Return each field's first fault, by its name. `errors` are pydantic's, of this model."""
     faults: dict[str, str] = {}
     for error in errors:
         field = str(error["loc"][0])
@@ -96,8 +93,7 @@ def _bounds(schema: Mapping[str, Any]) -> str:
 
 
 def _show(value: Any, schema: Mapping[str, Any]) -> str:
-    """Repeat a number, or a URL's text for one; name only the type of others, as texts may be
-    long."""
+    """Repeat a number, or a URL's text for one. Other values may be long: name their type."""
     match schema.get("type"), value:
         case "integer" | "number", str():
             return repr(value[:_MOST_CHARACTERS])
