@@ -364,8 +364,7 @@ class ReloadableHandler:
     def __init__(self, start: Callable[[], TaskHandler[Any]]) -> None:
         self._start, self._began_at = start, math.inf
         self._handler: TaskHandler[Any] | None = self._load()
-        #: When the last reload ended. No row waited for the first load, which may have included
-        #: a download.
+        #: When the last reload ended. No row waited for the first load, or its download.
         self.back_at, self._load_s = 0.0, _LOAD_S
 
     @property
