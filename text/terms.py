@@ -318,8 +318,7 @@ class Choice:
 @dataclass
 class TermCache:
     """The terms of one process. `read_entries` returns the stored entries of a dictionary by
-    its database and id, or raises TermsUnavailable. `pause` is called regularly while terms are
-    built."""
+    its database and id, or raises TermsUnavailable. `pause` is called while terms are built."""
 
     read_entries: Callable[[str, str], bytes]
     pause: Callable[[], None] = lambda: None
