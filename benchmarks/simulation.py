@@ -173,8 +173,7 @@ def change(scenario: Scenario, texts: Sequence[str]) -> Scenario:
 
 @dataclass
 class LanguagePart:
-    """One language's part of a simulation, and the results of its requests in the time that
-    counts."""
+    """One language's part of a simulation, and the results of its requests that count."""
 
     language: str
     #: Its share of the traffic.

@@ -233,8 +233,7 @@ class Trial:
 
     @property
     def rank(self) -> tuple[float, float]:
-        """A sort key, larger is better. If no load meets the SLA, the p99 at the lowest load
-        decides."""
+        """A sort key, larger is better: `best`'s, or else the p99 of the lowest load."""
         if self.best:
             return self.best.rank
         lowest = min(self.points, key=lambda point: point.load.level, default=None)
@@ -317,8 +316,7 @@ class TuningRun:
 
     @property
     def finalists(self) -> list[Trial]:
-        """The trials of the last rung before the confirmation, the best first; empty if none
-        meets the SLA."""
+        """The last rung's trials before confirming, best first; none if all miss the SLA."""
         last = max((t.rung for t in self.trials if t.rung < len(self.rungs)), default=0)
         ranked = self._rank(last)
         return ranked if ranked and ranked[0].best else []

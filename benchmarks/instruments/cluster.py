@@ -217,8 +217,7 @@ def start_cluster(
     options: Sequence[str] = (),
     environment: Mapping[str, str] | None = None,
 ) -> Iterator[NamespaceCluster]:
-    """Run Ray on `count` hosts while the block lasts, each with its entry of `options`. Raises
-    StackError."""
+    """Run Ray on `count` hosts during the block, each with its `options`. Raises StackError."""
     with lay_network(count) as hosts:
         cluster = NamespaceCluster(hosts, folder, options, environment or {})
         try:

@@ -155,8 +155,7 @@ def measure_memory(leaders: Leaders) -> dict[str, float]:
 
 
 def measure_holdings(leaders: Leaders) -> dict[str, dict[str, float]]:
-    """Measure the total memory, files and threads of each program and of supervisord, which
-    started them, by unit."""
+    """Measure the memory, files and threads of each program and of supervisord, by unit."""
     families, supervisors = _find_families(leaders), set[psutil.Process | None]()
     for leader in leaders.values():
         with suppress(psutil.NoSuchProcess):

@@ -83,8 +83,7 @@ def _measure(
 
 
 def _find_leaders(cluster: NamespaceCluster) -> Leaders:
-    """Find the head's ingress and the model's one replica. Ray's own proxy also runs, but is
-    idle with HAProxy."""
+    """Find the ingress and the model's one replica. With HAProxy, Ray's own proxy is idle."""
     named = {
         process.cmdline()[0].partition(" ")[0]: process
         for process in cluster.head.processes()

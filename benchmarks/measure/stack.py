@@ -55,8 +55,7 @@ def answer(
 def measure_fairness(
     *, kilobytes: float, seconds: float, rounds: int, run_dir: Path
 ) -> report.Findings:
-    """Compare one client's p95 while the running stack translates a document with its p95
-    alone."""
+    """Compare a client's p95 alone and while the running stack translates a document."""
     running = find_running(run_dir)
     content = write_document(_SOURCE, int(kilobytes * 1000))
     asked = running.aim(list(map(write_request, draw(_SENTENCES, (_TARGET,)))))
