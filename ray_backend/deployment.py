@@ -204,8 +204,7 @@ def read_key(path: Path) -> str:
 
 
 def compare(config: Mapping[str, Any], found: Mapping[str, Application]) -> list[str]:
-    """List the changes of a deployment in the map's order, such as `changed fr: args`, with
-    removed models last."""
+    """List a deployment's changes in the map's order, as `changed fr: args`; removals last."""
     # Serve adds the shared log settings to each application.
     shared = {key: config[key] for key in ("logging_config",) if key in config}
     wanted = {entry["name"]: shared | entry for entry in config["applications"]}

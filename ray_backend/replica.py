@@ -229,8 +229,7 @@ def _read_limit(headers: Mapping[str, str], default_s: float) -> float:
 
 
 async def _read_body(request: Request) -> bytes:
-    """Read the body, which the gateway has bounded. Raises TaskError if its client
-    disconnects."""
+    """Read the body, which the gateway has bounded. Raises TaskError if its client has gone."""
     try:
         return await request.body()
     except ClientDisconnect as error:

@@ -47,8 +47,7 @@ class Registered:
         return self.ready_workers > 0
 
     def is_unloaded(self, model: Model) -> bool:
-        """Whether its workers were stopped while it was unused. The gateway starts them again
-        for the next request."""
+        """Whether its workers were stopped while unused. The next request starts them again."""
         return bool(model.settings.idle_unload_s) and not self.min_workers
 
     def serves(self, model: Model) -> bool:

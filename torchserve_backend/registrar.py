@@ -130,8 +130,7 @@ def apply(actions: Iterable[Action], management: Management) -> None:
 
 
 def retire(desired: Iterable[Desired], management: Management) -> None:
-    """End all other versions of the models, which a killed `up` may have left. Raises
-    ManagementError."""
+    """End the models' other versions, perhaps left by a killed `up`. Raises ManagementError."""
     for model in desired:
         for version in management.versions(model.name):
             if version != model.version:

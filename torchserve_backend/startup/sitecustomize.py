@@ -17,8 +17,7 @@ class _Torch(ModuleType):
 
 
 def _import_protocol() -> None:
-    """Import TorchServe's protocol with a stand-in for torch. A later import of torch gets
-    the real one."""
+    """Import TorchServe's protocol with a stand-in for torch. Later imports get torch."""
     sys.modules["torch"] = _Torch("torch")
     try:
         import_module("ts.protocol.otf_message_handler")
