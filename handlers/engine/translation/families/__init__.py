@@ -23,10 +23,9 @@ def find_family(directory: Path) -> Family:
     path = directory / "config.json"
     kind = read_object(path).get("model_type")
     for family in _FAMILIES:
-        is_named = family.name == name
-        if is_named or (
-            not name and family.model_type == kind and family.suits(directory)
-        ):
+        if family.name == name:
+            return family
+        if not name and family.model_type == kind and family.suits(directory):
             return family
     expected = " or ".join(dict.fromkeys(repr(f.model_type) for f in _FAMILIES))
     raise ModelError(f"{path}: model_type is {kind!r}, expected {expected}")
