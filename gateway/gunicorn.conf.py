@@ -50,8 +50,7 @@ graceful_timeout = int(read_settings().longest_s) + 5
 # connections open, and a stop waits for them.
 keepalive = 5 if _IS_EMBEDDED else 75
 
-# nginx writes the access log, with times and request ids. In a stack, standard error is
-# run/logs/gateway.log.
+# nginx writes the access log. In a stack, standard error is run/logs/gateway.log.
 accesslog = None
 errorlog = "-"
 loglevel = "info"

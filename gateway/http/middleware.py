@@ -1,5 +1,4 @@
-"""The layers around every route, and the answers to errors. `gateway/app.py` lists the layers
-in their order."""
+"""The layers around every route, in the order of `gateway/app.py`, and answers to errors."""
 
 import re
 import time

@@ -1,5 +1,4 @@
-"""Reads texts in a separate process, `python -m gateway.services.reader`, with jobs and answers
-as lines of JSON."""
+"""`python -m gateway.services.reader` reads texts: jobs and answers are lines of JSON."""
 
 import json
 import os
