@@ -19,8 +19,7 @@ from contract.documents import find_documents
 #: Importing `deploy.programs` would delay each start of a program by a quarter of a second.
 _NGINX = "nginx"
 _WAIT_S, _LOOK_S = 5, 0.02
-#: The niceness of every program but nginx, which must still answer in time if no other
-#: program has CPU left.
+#: The niceness of every program but nginx, which must answer in time on a busy machine.
 _NICENESS = 5
 
 

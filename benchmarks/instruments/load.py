@@ -34,8 +34,7 @@ class LoadFigures:
     requests_per_s: float
     #: Requests answered with another status, or not at all.
     errors: int
-    #: Latencies of requests answered with 200: from the sending, or from the planned arrival
-    #: in an open loop.
+    #: Latencies of answers with 200, from the sending or, in an open loop, the planned arrival.
     latencies: Latencies
     statuses: Mapping[str, int]
     #: The 99th percentile of the sending delays, which are part of the latencies. A high value

@@ -238,8 +238,7 @@ _PATIENCE_S = 40.0
 _SLOW_PARTS = 5
 #: The target: the most that a measure may grow from the first quarter to the last.
 GROWTH = 0.02
-#: MB, files, threads or milliseconds that are too few to count as growth, such as another
-#: thread of a pool.
+#: MB, files, threads or milliseconds too few to be growth, such as another thread of a pool.
 SLACK = 2.0
 #: The share of samples at the start that do not count: caches fill, code is compiled.
 WARM_UP = 0.2

@@ -9,8 +9,7 @@ CPU = "cpu"
 #: The value of a setting that is derived from others.
 AUTO = "auto"
 
-#: The keys of a section that place a model's processes or concern other models. The processes
-#: do not need them.
+#: The keys for a model's placement or for other models, which its processes do not need.
 PLACEMENT = {"placement", "workers", "targets", "pivot"}
 #: The keys for the placement, the server or the choice of the model, which no handler needs.
 SERVING = PLACEMENT | {

@@ -66,8 +66,7 @@ _COLUMNS = {
 }
 #: The carriage return before a line break in a cell, which programs do not show.
 _RETURN = re.compile("(?<!_x005F)_x000D_", re.IGNORECASE)
-#: The maximum bytes of formatting that a block's translation repeats, as each piece of a run
-#: has all of it.
+#: The most bytes of formatting in a block's translation: each piece of a run repeats it.
 _MAX_COPIED_BYTES = 4 << 20
 _SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 
