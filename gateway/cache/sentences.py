@@ -208,15 +208,14 @@ class CachedRows:
 
     def _wait_for_others(self, claim: CacheKey, row: Row) -> Answer | None:
         """Wait for another process's answer to an equal row. None if it has none, or failed."""
-        claims, found = self._cache.claims, dict[Row, Answer]()
+        claims, has_waited = self._cache.claims, False
         # Without a digest, the answer could not be found.
-        is_taken = bool(self._digest) and claims.is_taken(claim)
-        while is_taken and not found:
+        while self._digest and claims.is_taken(claim):
             gevent.sleep(min(_PAUSE_S, self._call.check(_STAGE)))
-            is_taken = claims.is_taken(claim)  # before `find`: answers are stored first
-            found = self.find([row])
+            has_waited = True
         claims.take(claim, self._call.deadline)
-        return found.get(row)
+        # An answer is stored before its claim ends: Redis need not be asked meanwhile.
+        return self.find([row]).get(row) if has_waited else None
 
     def _ask(self, row: Row, predict: Callable[[], Answer]) -> Answer:
         life = self._model.find_life()

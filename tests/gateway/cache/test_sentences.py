@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
+from unittest.mock import Mock
 
 import gevent
 import pytest
@@ -284,10 +285,12 @@ class Claims:
 
 
 @pytest.mark.parametrize("whose", ["theirs", "ours"], ids=["answered", "given up"])
-def test_a_row_of_another_process_is_waited_for(cache, whose):
+def test_a_row_of_another_process_is_waited_for(cache, whose, monkeypatch):
     open_rows(cache).ask(("en", "Bye"), answer)  # the digest is known
+    find = Mock(wraps=cache.find)
+    monkeypatch.setattr(cache, "find", find)
     key = open_rows(cache)._make_key("weights", ROW)
     leaves = partial(cache.keep, key, answer(whose)) if whose == "theirs" else int
     cache.claims = claims = Claims(3, leaves)
     assert open_rows(cache).ask(ROW, lambda: answer("ours"))["translated"] == whose
-    assert (claims.looks, claims.taken) == (0, 0)
+    assert (claims.looks, claims.taken, find.call_count) == (0, 0, 1)
