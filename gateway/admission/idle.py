@@ -38,5 +38,6 @@ def unload_unused(
         for model, limit_s in limits.items():
             then = time.monotonic() - limit_s
             is_unused = partial(admission.is_unused_since, model.name, then)
-            if then > began and is_unused():
+            # This look also shows the other processes that this one, however young, is alive.
+            if is_unused() and then > began:
                 unload(model, is_unused)

@@ -17,6 +17,7 @@ class Ended(Exception):
 
 def test_what_was_unused_for_its_limit_is_unloaded(monkeypatch: pytest.MonkeyPatch):
     now, unloaded = 100.0, list[tuple[str, float]]()
+    looked_at: dict[str, float] = {}
     #: French is used at 103 s.
     used_at = {"ko": 0.0, "fr": 103.0}
 
@@ -33,10 +34,13 @@ def test_what_was_unused_for_its_limit_is_unloaded(monkeypatch: pytest.MonkeyPat
     clock = SimpleNamespace(monotonic=lambda: now, sleep=sleep)
     monkeypatch.setattr(idle, "time", clock)
     admission: Any = SimpleNamespace(
-        is_unused_since=lambda name, then: used_at[name] <= then
+        is_unused_since=lambda name, then: (
+            looked_at.setdefault(name, now) and used_at[name] <= then
+        )
     )
     limits = {make_model("ko"): 2, make_model("fr"): 4}
     with pytest.raises(Ended):
         idle.unload_unused(admission, limits, unload)
     first = dict(reversed(unloaded))
     assert first == {"ko": 102.5, "fr": 107.0}
+    assert looked_at == {"ko": 100.5, "fr": 100.5}  # as a sign of life for others
