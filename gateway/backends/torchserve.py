@@ -63,8 +63,9 @@ class TorchServeBackend(Backend):
         self._states = KeptStates(self._describe_models)
         self._models = {model.name: model for model in models}
         self._loading = KeptStates(self._load_models, _LOOK_S)
-        #: Seconds that each model last took to be loaded.
+        #: Seconds that each model last took to be loaded, and when its latest load should end.
         self._load_s: dict[str, float] = {}
+        self._done_at: dict[str, float] = {}
 
     def predict(
         self, model: str, row: RowRequest, *, deadline: float
@@ -112,13 +113,18 @@ class TorchServeBackend(Backend):
     def _wait_for_model(self, name: str, row: RowRequest, deadline: float) -> None:
         """Wait until an unloaded model is loaded. Raises Overloaded if that takes too long, and
         NotReady if TorchServe does not answer."""
-        began = time.monotonic()
-        done_at = began + self._load_s.get(name, _LOAD_S)
+        began, is_first = time.monotonic(), False
         while state := self._loading.find([name])[name]:
             now = time.monotonic()
-            if state.is_ready and not state.is_unloaded:
-                row.cancellation.loading_s = self._load_s[name] = now - began
+            if state.is_unloaded:  # the look has begun to load it
+                is_first = True
+                self._done_at[name] = began + self._load_s.get(name, _LOAD_S)
+            elif state.is_ready:
+                row.cancellation.loading_s = now - began
+                if is_first:
+                    self._load_s[name] = now - began
                 return
+            done_at = self._done_at.get(name, now)
             if max(now + _LOOK_S, done_at) > deadline:
                 raise _refuse_unloaded(name, done_at - now)
             time.sleep(_LOOK_S)

@@ -137,23 +137,29 @@ def test_an_unloaded_model_is_ready_and_many_requests_load_it_once(idling, torch
     assert torchserve.scaled == [("ko", 1)]
 
 
-def test_a_request_waits_until_the_model_is_loaded_and_says_how_long(
+def test_requests_wait_until_the_model_is_loaded_and_the_first_says_how_long(
     idling, torchserve
 ):
     torchserve.unloaded.add("ko")
     torchserve.loading.add("ko")
     row = write_row(ITEM)
-    with ThreadPoolExecutor() as pool:
-        deadline = time.monotonic() + 60
-        waiting = pool.submit(idling.predict, "ko", row, deadline=deadline)
-        torchserve.wait_for_calls(1)
+    idling._load_s["ko"] = load_s = 5.0
+
+    def wait_for_looks() -> None:
         looks = torchserve.looks
         while torchserve.looks < looks + 3:
             time.sleep(0.01)
-        assert not waiting.done()
+
+    with ThreadPoolExecutor() as pool:
+        deadline = time.monotonic() + 2 * load_s
+        waiting = pool.submit(idling.predict, "ko", row, deadline=deadline)
+        wait_for_looks()
+        late = pool.submit(predict, idling, timeout_s=load_s)
+        wait_for_looks()
+        assert not (waiting.done() or late.done())
         torchserve.loading.clear()
-        assert waiting.result()["translated"] == "ko:Hello"
-    assert row.cancellation.loading_s > 0
+        assert waiting.result() == late.result()
+    assert row.cancellation.loading_s == idling._load_s["ko"] > 0
 
 
 def test_a_deadline_before_the_model_is_loaded_is_overload(idling, torchserve):
