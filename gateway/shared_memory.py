@@ -6,8 +6,9 @@ import logging
 import mmap
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Self
 
 import gevent
 from gevent.lock import Semaphore
@@ -129,7 +130,8 @@ class Lock:
         self._file = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
         self._turn = Semaphore(1)
 
-    def hold(self, limit_s: float | None = None) -> Self:
+    @contextmanager
+    def hold(self, limit_s: float | None = None) -> Iterator[None]:
         """Acquire the lock for a `with` block. Raises TimeoutError if that takes too long."""
         limit_s = _LOCK_S if limit_s is None else limit_s
         give_up_at = time.monotonic() + limit_s
@@ -137,17 +139,10 @@ class Lock:
             raise TimeoutError(_HELD)
         try:
             self._wait(give_up_at)
-        except BaseException:
-            self._turn.release()
-            raise
-        return self
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *_: object) -> None:
-        try:
-            durable.unlock(self._file)
+            try:
+                yield
+            finally:
+                durable.unlock(self._file)
         finally:
             self._turn.release()
 

@@ -73,17 +73,14 @@ class AnnouncedWork:
     def count_turns(self, client: ClientQueue, cost: float) -> float:
         """The work done by the time this client has finished `cost` more, including the shares
         that all other clients get meanwhile."""
-        own_cost, own_rows = self._find_client(client)
+        own_cost, own_rows = self._clients.get(client, (0.0, 0))
         weights = self._weights + (0 if own_rows else client.weight)
         return (own_cost + cost) * weights / client.weight
-
-    def _find_client(self, client: ClientQueue) -> tuple[float, int]:
-        return self._clients.get(client, (0.0, 0))
 
     def _count(self, client: ClientQueue, cost: float, rows: int) -> tuple[float, int]:
         self.cost += cost
         self.rows += rows
-        own_cost, own_rows = self._find_client(client)
+        own_cost, own_rows = self._clients.get(client, (0.0, 0))
         own = self._clients[client] = own_cost + cost, own_rows + rows
         return own
 
