@@ -9,6 +9,8 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
+from gevent import Timeout
+
 from catalog import Model
 from contract import rows
 from gateway.backends.backend import Backend, KeptStates, ModelState, RowRequest
@@ -75,9 +77,7 @@ class TorchServeBackend(Backend):
             try:
                 return self._ask(model, row, deadline)
             except DeadlineExceeded as error:
-                if self._is_idling(model) and _is_away(
-                    self._loading.find([model])[model]
-                ):
+                if self._is_idling(model) and _is_away(self._look(model, deadline)):
                     raise _refuse_unloaded(model) from error
                 raise
 
@@ -110,11 +110,18 @@ class TorchServeBackend(Backend):
                     self._management.scale(name, self._models[name].workers)
         return states
 
+    def _look(self, model: str, deadline: float) -> ModelState | None:
+        """Return the state of a model, and have it loaded if it is unloaded. None if TorchServe
+        does not answer in time."""
+        with Timeout(max(0.0, deadline - time.monotonic()) + _LOOK_S, False):
+            return self._loading.find([model])[model]
+        return None
+
     def _wait_for_model(self, name: str, row: RowRequest, deadline: float) -> None:
         """Wait until an unloaded model is loaded. Raises Overloaded if that takes too long, and
         NotReady if TorchServe does not answer."""
         began, is_first = time.monotonic(), False
-        while state := self._loading.find([name])[name]:
+        while state := self._look(name, deadline):
             now = time.monotonic()
             if state.is_unloaded:  # the look has begun to load it
                 is_first = True

@@ -3,7 +3,9 @@
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from unittest.mock import Mock
 
+import gevent
 import pytest
 
 from catalog import Model
@@ -14,6 +16,7 @@ from tests.gateway.conftest import make_model
 from tests.gateway.fake_torchserve import FakeTorchServe
 from torchserve_backend.management import Management
 
+LATE = DeadlineExceeded("the model answered")
 ITEM = {"src_lang": "en", "src_text": "Hello", "tgt_lang": "ko"}
 
 
@@ -156,7 +159,8 @@ def test_requests_wait_until_the_model_is_loaded_and_the_first_says_how_long(
         wait_for_looks()
         late = pool.submit(predict, idling, timeout_s=load_s)
         wait_for_looks()
-        assert not (waiting.done() or late.done())
+        assert not waiting.done()
+        assert not late.done()
         torchserve.loading.clear()
         assert waiting.result() == late.result()
     assert row.cancellation.loading_s == idling._load_s["ko"] > 0
@@ -172,13 +176,19 @@ def test_a_deadline_before_the_model_is_loaded_is_overload(idling, torchserve):
 def test_time_that_ends_while_torchserve_keeps_the_row_is_overload(
     idling, torchserve, monkeypatch
 ):
-    def keep(*_: object) -> None:
-        raise DeadlineExceeded("the model answered")
-
     torchserve.loading.add("ko")
-    monkeypatch.setattr(idling, "_post_with_key", keep)
+    monkeypatch.setattr(idling, "_post_with_key", Mock(side_effect=LATE))
     with pytest.raises(Overloaded, match="is being loaded"):
         predict(idling)
+
+
+def test_no_row_waits_longer_for_the_state_of_an_idling_model(idling, monkeypatch):
+    monkeypatch.setattr(idling, "_describe_models", lambda _: gevent.sleep(10))
+    monkeypatch.setattr(idling, "_post_with_key", Mock(side_effect=LATE))
+    began = time.monotonic()
+    with pytest.raises(DeadlineExceeded):
+        predict(idling, timeout_s=0.1)
+    assert time.monotonic() < began + 5
 
 
 def test_an_idling_model_with_a_full_queue_is_not_loaded(idling, torchserve):
