@@ -16,6 +16,7 @@ from functools import cache
 #: one for new values, and one for values that were requested again.
 _BUCKET = 8192
 _NEW, _KEPT = (4, 2048), (2048, _BUCKET)
+_PLACES = {_NEW: 0, _KEPT: 2}
 #: Bytes of a tag, of a length, of a nonce and of a checksum.
 _TAG, _LENGTH, _NONCE, _SUM = 8, 2, 8, 4
 #: A claim (the tag of its key, its process, and when it expires), and the most claims.
@@ -103,7 +104,7 @@ class CacheTable:
         if at + size > ring[1]:
             at = ring[0]
         self._memory[start + at : start + at + size] = entry
-        place = start + _place_of_next(ring)
+        place = start + _PLACES[ring]
         self._memory[place : place + 2] = (at + size).to_bytes(2, "big")
 
 
@@ -170,11 +171,7 @@ def _is_old(bucket: bytes, at: int, tag: bytes) -> bool:
     return ahead < (end - first) // 4 and bucket.count(tag, first) == 1
 
 
-def _place_of_next(ring: tuple[int, int]) -> int:
-    return 0 if ring is _NEW else 2
-
-
 def _read_next(bucket: bytes, ring: tuple[int, int]) -> int:
     """Return the write position of a ring, which is its start in a new bucket."""
-    place = _place_of_next(ring)
+    place = _PLACES[ring]
     return max(ring[0], int.from_bytes(bucket[place : place + 2], "big"))
