@@ -74,12 +74,12 @@ class LoadShedder:
         return None
 
     def _weigh(self, wanted: Mapping[str, Any], dialect: Dialect) -> list[float]:
-        """Return the work of each different text. Raises ValueError if the map allows fewer
-        hypotheses or no text needs a model, AttributeError for anything but texts."""
+        """Return the work of each different text with letters. Raises ValueError if the map
+        allows fewer hypotheses or no text needs a model, TypeError for anything but texts."""
         name, source, target = dialect.fields
         given = wanted[name]
         texts = given if isinstance(given, list) else [given]
-        rows = {text for text in texts if text.strip()}
+        rows = {text for text in texts if any(map(str.isalpha, text))}
         if not rows or wanted.get(source) == wanted[target]:
             raise ValueError(given)
         limits = self.catalog.translation

@@ -97,7 +97,7 @@ def test_both_ways_weigh_and_say_the_same_in_each_api(
 
 
 def test_a_list_weighs_as_its_texts(refused, refusal):
-    texts = ["Hello", "Good morning", "Hello", ""]
+    texts = ["Hello", "Good morning", "Hello", "", "9:30"]
     refuse(refusal, write(body=WANTED | {"src_text": texts}))
     assert refused[-1] == (len("Hello") + len("Good morning") + 40, 2)
 
@@ -116,6 +116,7 @@ def test_what_was_refused_makes_the_next_refusal_likely(client, refused, refusal
         pytest.param(write(body=WANTED | {"src_text": [7]}), id="no text"),
         pytest.param(write(body=WANTED | {"src_text": []}), id="empty list"),
         pytest.param(write(body=WANTED | {"src_text": " "}), id="blank"),
+        pytest.param(write(body=WANTED | {"src_text": "9:30"}), id="no letters"),
         pytest.param(write(body=WANTED | {"src_lang": "ko"}), id="same language"),
         pytest.param(write(body=WANTED | {"beam_size": 9}), id="too wide a beam"),
         pytest.param(write(body=WANTED | {"beam_size": 1e999}), id="endless beam"),
