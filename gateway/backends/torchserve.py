@@ -113,8 +113,9 @@ class TorchServeBackend(Backend):
     def _look(self, model: str, deadline: float) -> ModelState | None:
         """Return the state of a model, and have it loaded if it is unloaded. None if TorchServe
         does not answer in time."""
+        states = self._loading if self._is_idling(model) else self._states
         with Timeout(max(0.0, deadline - time.monotonic()) + _LOOK_S, False):
-            return self._loading.find([model])[model]
+            return states.find([model])[model]
         return None
 
     def _wait_for_model(self, name: str, row: RowRequest, deadline: float) -> None:
@@ -190,9 +191,11 @@ class TorchServeBackend(Backend):
             raise DeadlineExceeded("the model answered") from error
         except ConnectionClosed as error:
             raise WorkerDied from error
-        return self._read_reply(model, reply)
+        return self._read_reply(model, reply, deadline)
 
-    def _read_reply(self, model: str, reply: HttpReply) -> dict[str, Any]:
+    def _read_reply(
+        self, model: str, reply: HttpReply, deadline: float
+    ) -> dict[str, Any]:
         if reply.status == HTTPStatus.OK:
             return reply.read_json()  # type: ignore[no-any-return]
         if reply.is_problem:
@@ -202,9 +205,8 @@ class TorchServeBackend(Backend):
             raise KeyRejected
         if b"ServiceUnavailableException" in reply.body:
             # TorchServe's answer is the same for a full queue and for a model without workers.
-            is_idling = self._is_idling(model)
-            state = (self._loading if is_idling else self._states).find([model])[model]
-            if is_idling and _is_away(state):
+            state = self._look(model, deadline)
+            if self._is_idling(model) and _is_away(state):
                 raise ModelUnloaded
             if state and state.is_ready:
                 raise Overloaded(f"The queue for {model} is full.")

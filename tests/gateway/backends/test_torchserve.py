@@ -3,7 +3,6 @@
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from unittest.mock import Mock
 
 import gevent
 import pytest
@@ -16,7 +15,6 @@ from tests.gateway.conftest import make_model
 from tests.gateway.fake_torchserve import FakeTorchServe
 from torchserve_backend.management import Management
 
-LATE = DeadlineExceeded("the model answered")
 ITEM = {"src_lang": "en", "src_text": "Hello", "tgt_lang": "ko"}
 
 
@@ -176,18 +174,26 @@ def test_a_deadline_before_the_model_is_loaded_is_overload(idling, torchserve):
 def test_time_that_ends_while_torchserve_keeps_the_row_is_overload(
     idling, torchserve, monkeypatch
 ):
+    def keep(*_: object) -> None:
+        raise DeadlineExceeded("the model answered")
+
     torchserve.loading.add("ko")
-    monkeypatch.setattr(idling, "_post_with_key", Mock(side_effect=LATE))
+    monkeypatch.setattr(idling, "_post_with_key", keep)
     with pytest.raises(Overloaded, match="is being loaded"):
         predict(idling)
 
 
-def test_no_row_waits_longer_for_the_state_of_an_idling_model(idling, monkeypatch):
-    monkeypatch.setattr(idling, "_describe_models", lambda _: gevent.sleep(10))
-    monkeypatch.setattr(idling, "_post_with_key", Mock(side_effect=LATE))
+@pytest.mark.parametrize("behaviour", ["wait", "unavailable"])
+@pytest.mark.parametrize("idle_s", [0, 1])
+def test_no_row_waits_longer_for_the_state_of_its_model(
+    torchserve, monkeypatch, behaviour, idle_s
+):
+    backend = make_backend(torchserve, make_model(idle_unload_s=idle_s))
+    monkeypatch.setattr(backend._management, "describe", lambda _: gevent.sleep(10))
+    torchserve.will(behaviour)
     began = time.monotonic()
-    with pytest.raises(DeadlineExceeded):
-        predict(idling, timeout_s=0.1)
+    with pytest.raises((DeadlineExceeded, NotReady)):
+        predict(backend, timeout_s=0.1)
     assert time.monotonic() < began + 5
 
 
