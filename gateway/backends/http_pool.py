@@ -9,12 +9,12 @@ import socket
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
-from typing import Any, Self
+from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 from gevent.lock import BoundedSemaphore
@@ -165,18 +165,16 @@ class Slots:
     def __init__(self, count: int) -> None:
         self._free = BoundedSemaphore(count)
 
-    def take(self, deadline: float) -> Self:
+    @contextmanager
+    def take(self, deadline: float) -> Iterator[None]:
         """Take a slot for a `with` block. Raises DeadlineExceeded if none is free in time."""
         limit_s = Deadline(deadline).check("the model was asked")
         if not self._free.acquire(timeout=limit_s):
             raise DeadlineExceeded("a connection was free")
-        return self
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *_: object) -> None:
-        self._free.release()
+        try:
+            yield
+        finally:
+            self._free.release()
 
 
 def describe(row: RowRequest) -> dict[str, str]:
