@@ -208,7 +208,10 @@ class _Job:
         catalog, wanted = self.service.catalog, self._wanted
         last = self._open_target(wanted)
         via = set()
-        for source in dict.fromkeys(row[0] for row in self._plan.rows):
+        # Clients check their options with texts that have no rows.
+        named = {wanted.model_source or UNDETERMINED}
+        named -= {UNDETERMINED, wanted.target_language}
+        for source in dict.fromkeys((*named, *(row[0] for row in self._plan.rows))):
             path = catalog.find_path(source, wanted.model_target)
             if not path:
                 problem = refuse_pair(catalog, source, wanted.target)

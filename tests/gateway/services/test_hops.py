@@ -220,8 +220,8 @@ def test_an_empty_first_answer_needs_no_second(serve, models):
 
 REFUSALS: dict[str, tuple[dict[str, Any], str]] = {
     "no way from there": ({"tgt_lang": "ja"}, f"tgt_lang: {NO_WAY}"),
-    "no way at all": (
-        {"src_lang": "sv"},
+    "no way at all, without a word": (
+        {"src_lang": "sv", "src_text": "1"},
         "src_lang: 'sv' is not served; expected one of de, en, es",
     ),
     "in a list": (
