@@ -14,6 +14,7 @@ from gevent.fileobject import FileObjectThread
 from werkzeug.wsgi import FileWrapper
 
 from contract import durable
+from contract.dialects import OURS, find_dialect
 from contract.documents import find_documents
 from documents.errors import NO_ROOM, UnknownFormat
 from documents.storage import (
@@ -95,7 +96,9 @@ class Documents:
         from documents.formats import find_format  # loads the libraries of all formats
 
         call = request.open_call(limit_s=self._settings.upload_timeout_s)
-        fields: dict[str, str] = {}
+        # Our own fields may contain a secret, which has no place in a URL.
+        is_ours = find_dialect(request.path) is OURS
+        fields = {} if is_ours else request.args.to_dict()
         place, name = None, ""
         with ExitStack() as undo:
             for part in self._read_form(request, call):

@@ -281,8 +281,8 @@ def test_a_full_disk_is_told_and_leaves_nothing(
 
 
 def test_deepls_document_is_told_of_with_its_key(client, storage):
-    given = {"source_lang": "EN", "formality": "default", "filename": "report.html"}
-    answer = upload(client, "/v2/document", **DEEPL, **given, name="blob")
+    path = "/v2/document?target_lang=XX&source_lang=EN&filename=report.html"
+    answer = upload(client, path, **DEEPL, formality="default", name="blob")
     assert find(storage, answer).order.name == "report.html"
     assert set(answer.json) == {"document_id", "document_key"}
     where = f"/v2/document/{answer.json['document_id']}"
