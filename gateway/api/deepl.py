@@ -189,6 +189,7 @@ class DocumentForm(ForeignSchema):
     source_lang: Text = Field("", description="The language of the document.")
     filename: Text = Field("", description="The name, instead of the file's.")
     glossary_id: Text = Field("", description="The id of the glossary to use.")
+    glossary_ids: _Names = Field([], description="The same, as a list of one.")
     output_format: Text = Field("", description="Only the format of the file itself.")
     formality: Text = Field("default", description="`more` and `less` are refused.")
 
@@ -372,13 +373,11 @@ def _translate(
     return translations
 
 
-def _refuse_what_is_missing(
-    formality: str, fields: Fields, *, is_document: bool = False
-) -> None:
+def _refuse_what_is_missing(formality: str, fields: Fields) -> None:
     """Refuse unsupported options that would change a translation."""
     if formality.lower() in ("more", "less"):
         raise refuse("'formality' is not supported for given 'target_lang'.")
-    for name in ("glossary_ids", *_STORED) if is_document else _STORED:
+    for name in _STORED:
         if fields.get(name):
             raise NotFound(f"{name}: nothing is stored here yet.")
 
@@ -444,7 +443,7 @@ def _name_variants(language: str) -> dict[str, str]:
 
 def _read_form(fields: Fields, service: TranslationService) -> DocumentRequest:
     given = parse_fields(DocumentForm, fields, WORDING)
-    _refuse_what_is_missing(given.formality, fields, is_document=True)
+    _refuse_what_is_missing(given.formality, fields)
     source = service.read_source(given.source_lang, "source_lang", WORDING)
     target = service.read_target(given.target_lang, "target_lang", WORDING)
     if source == target:
@@ -452,7 +451,10 @@ def _read_form(fields: Fields, service: TranslationService) -> DocumentRequest:
     own = given.filename.lower().rpartition(".")[2]
     if given.output_format.lower().lstrip(".") not in ("", own):
         raise WORDING.refuse("output_format", "expected the file's own format")
-    return DocumentRequest(source, target, given.glossary_id or None)
+    ids = [id for id in (given.glossary_id, *given.glossary_ids) if id]
+    if len(ids) > 1:
+        raise refuse("Too many glossaries.", "expected one for a document")
+    return DocumentRequest(source, target, ids[0] if ids else None)
 
 
 def _describe_progress(document: DocumentFolder, state: State) -> Progress:

@@ -220,6 +220,8 @@ def test_a_deleted_document_never_was(client, folder):
         ("/translate_file", {"target": "ko"}, 400, "missing source parameter"),
         ("/v2/document", DEEPL | {"style_id": "mine"}, 404, "Not found"),
         ("/v2/document", DEEPL | {"glossary_id": "others"}, 404, "Glossary not found"),
+        ("/v2/document", DEEPL | {"glossary_ids": "others"}, 404, "Glossary not found"),
+        ("/v2/document", DEEPL | {"glossary_ids": "a,b"}, 400, "Too many glossaries."),
     ],
 )
 def test_a_wrong_form_is_told_and_leaves_nothing(
