@@ -349,6 +349,11 @@ def _translate(
     given = parse_fields(TranslateFields, fields, WORDING)
     _refuse_what_is_missing(given.formality, fields)
     texts = WORDING.list_texts("text", given.text, limits.max_texts)
+    glossaries = _read_glossaries(given, _MOST_GLOSSARIES)
+    if glossaries and not given.source_lang:
+        raise refuse(
+            "Use of a glossary requires the source_lang parameter to be specified."
+        )
     default = "nonewlines" if given.tag_handling == "html" else "1"
     wanted = TranslationRequest(
         source=service.read_source(given.source_lang, "source_lang", WORDING),
@@ -361,7 +366,7 @@ def _translate(
         beam_size=DEEPL.count_beams(
             {"model_type": given.model_type}, limits.max_beam_size
         ),
-        glossaries=_read_glossaries(given),
+        glossaries=tuple(glossaries),
     )
     if given.tag_handling == "xml" and given.tag_handling_version == "v2":
         _check_xml(texts)
@@ -382,17 +387,13 @@ def _refuse_what_is_missing(formality: str, fields: Fields) -> None:
             raise NotFound(f"{name}: nothing is stored here yet.")
 
 
-def _read_glossaries(given: TranslateFields) -> tuple[str, ...]:
-    wanted = (given.glossary_id,) if given.glossary_id else tuple(given.glossary_ids)
+def _read_glossaries(given: TranslateFields | DocumentForm, most: int) -> list[str]:
     if given.glossary_id and given.glossary_ids:
         raise refuse("Use either glossary_id or glossary_ids.")
-    if len(wanted) > _MOST_GLOSSARIES:
-        detail = f"found {len(wanted)}, expected at most {_MOST_GLOSSARIES}"
+    wanted = given.glossary_ids or list(filter(None, [given.glossary_id]))
+    if len(wanted) > most:
+        detail = f"found {len(wanted)}, expected at most {most}"
         raise refuse("Too many glossaries.", detail)
-    if wanted and not given.source_lang:
-        raise refuse(
-            "Use of a glossary requires the source_lang parameter to be specified."
-        )
     return wanted
 
 
@@ -451,10 +452,8 @@ def _read_form(fields: Fields, service: TranslationService) -> DocumentRequest:
     own = given.filename.lower().rpartition(".")[2]
     if given.output_format.lower().lstrip(".") not in ("", own):
         raise WORDING.refuse("output_format", "expected the file's own format")
-    ids = [id for id in (given.glossary_id, *given.glossary_ids) if id]
-    if len(ids) > 1:
-        raise refuse("Too many glossaries.", "expected one for a document")
-    return DocumentRequest(source, target, ids[0] if ids else None)
+    glossary = next(iter(_read_glossaries(given, 1)), None)
+    return DocumentRequest(source, target, glossary)
 
 
 def _describe_progress(document: DocumentFolder, state: State) -> Progress:

@@ -12,12 +12,11 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from contract.tasks import TRANSLATION
-from documents.storage import DocumentFolder
 from gateway.api import Services
 from gateway.api.documents import name_result, send
 from gateway.api.status import name_language
 from gateway.errors import Forbidden, ForeignProblem
-from gateway.http.request import Call, Fields, GatewayRequest, read_fields
+from gateway.http.request import Fields, GatewayRequest, read_fields
 from gateway.openapi import (
     FIELDS,
     FINDING,
@@ -232,7 +231,11 @@ def _make_files(services: Services) -> tuple[Blueprint, Blueprint]:
         call = request.open_call(limit_s=service.settings.upload_timeout_s)
         document = documents.receive(request, partial(_read_form, service))
         try:
-            _wait(document, call)
+            while not (state := read_state(document)).is_over:
+                call.check("the file was translated; POST /documents does not wait")
+                gevent.sleep(_LOOK_S)
+            if state.error:
+                raise ForeignProblem(state.error)
         except BaseException:
             documents.delete(document)
             raise
@@ -349,12 +352,3 @@ def _read_form(service: TranslationService, fields: Fields) -> DocumentRequest:
         source=service.read_source(given.source, "source", _WORDING),
         target=service.read_target(given.target, "target", _WORDING),
     )
-
-
-def _wait(document: DocumentFolder, call: Call) -> None:
-    """Wait until the document is done. Raises the Problem of a failed translation."""
-    while not (state := read_state(document)).is_over:
-        call.check("the file was translated; POST /documents does not wait")
-        gevent.sleep(_LOOK_S)
-    if state.error:
-        raise ForeignProblem(state.error)

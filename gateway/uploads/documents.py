@@ -97,8 +97,7 @@ class Documents:
 
         call = request.open_call(limit_s=self._settings.upload_timeout_s)
         # Our own fields may contain a secret, which has no place in a URL.
-        is_ours = find_dialect(request.path) is OURS
-        fields = {} if is_ours else request.args.to_dict()
+        fields = {} if find_dialect(request.path) is OURS else request.args.to_dict()
         place, name = None, ""
         with ExitStack() as undo:
             for part in self._read_form(request, call):
