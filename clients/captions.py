@@ -243,11 +243,11 @@ class CaptionJob(bulk.FileJob):
 
     def publish(self, journal: bulk.Journal, end: VideoEnd) -> bulk.Remarks:
         path, *later = self.plan.files[end.source :]
-        if path not in later:
+        own = [n for n, file in enumerate(self.plan.files) if file == path]
+        has_captions = any(journal.done.answered[n] for n in own)
+        if path not in later and (has_captions or not end.error):
             pieces = chain.from_iterable(
-                render(self.kind, source.name, journal.read(number))
-                for number, source in enumerate(self.sources)
-                if self.plan.files[number] == path
+                render(self.kind, self.sources[n].name, journal.read(n)) for n in own
             )
             with write_whole(path) as file:
                 # JSON's escape for a byte of a file name that is not UTF-8.

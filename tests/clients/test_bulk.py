@@ -63,8 +63,9 @@ def test_a_job_that_is_stopped_anywhere_has_the_same_result(server, clips, outpu
     check_stops(lambda name: make_job(server, clips, f"{name}-{output}"))
 
 
-def test_a_finished_video_has_its_subtitles_while_others_are_read(server, clips):
-    job = make_job(server, clips, "subtitles")
+def test_a_video_has_its_subtitles_once_it_is_read_unless_it_is_none(server, clips):
+    Path("d.mp4").touch()
+    job = make_job(server, [*clips, "d.mp4"], "subtitles")
     seen = {}
 
     def report(event, _):
@@ -72,7 +73,8 @@ def test_a_finished_video_has_its_subtitles_while_others_are_read(server, clips)
             seen[event.source] = sorted(read_files(job))
 
     run_job(job, report)
-    assert seen == {0: ["a.srt"], 1: ["a.srt", "b.srt"], 2: ["a.srt", "b.srt", "c.srt"]}
+    three = ["a.srt", "b.srt", "c.srt"]
+    assert seen == {0: three[:1], 1: three[:2], 2: three, 3: three}
 
 
 def test_files_that_are_there_are_kept_unless_they_may_go(server, clips):
