@@ -105,7 +105,7 @@ async function remove(job) {
   keep();
   show();
   try {
-    if (job.id && job.status !== "expired") await ask(`documents/${job.id}`, { method: "DELETE" });
+    if (job.id && job.status !== "expired") await persist(() => ask(`documents/${job.id}`, { method: "DELETE" }));
   } catch (error) {
     if (error.status !== 404) tell(explain(error));
   }
