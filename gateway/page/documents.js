@@ -89,7 +89,7 @@ async function look(job) {
 
 async function download(job) {
   try {
-    const answer = await ask(`documents/${job.id}/result`);
+    const answer = await persist(() => ask(`documents/${job.id}/result`));
     const [, named] = /filename\*=UTF-8''([^;]+)/.exec(answer.headers.get("Content-Disposition") ?? "") ?? [];
     save(await answer.blob(), named ? decodeURIComponent(named) : job.name);
   } catch (error) {

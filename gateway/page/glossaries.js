@@ -14,10 +14,9 @@ const remove = find("delete-glossary");
 /** All glossaries; the one in the form, null for a new one; its entries as [term, translation]. */
 let glossaries = [];
 let current = null;
-/** The one that was opened last, whose entries may not be here yet. */
-let opening = null;
 let entries = [];
 let isStoring = false;
+let opening = new AbortController();
 
 export function begin() {
   find("new-glossary").addEventListener("click", () => open(null));
@@ -42,8 +41,7 @@ export function begin() {
 async function load() {
   if (settings.keys && !readKey()) return;
   try {
-    ({ glossaries } = await askJson("glossaries"));
-    tell(null);
+    ({ glossaries } = await persist(() => askJson("glossaries")));
     // New rows of entries would take the focus from a user who types one.
     showList();
   } catch (error) {
@@ -93,19 +91,19 @@ function offer() {
 
 /** Shows a glossary in the form once its entries are here: saving replaces them all. */
 async function open(glossary) {
-  opening = glossary;
+  opening.abort();
+  opening = new AbortController();
+  const { signal } = opening;
   const pair = glossary?.dictionaries[0];
   let rows = [["", ""]];
   try {
     if (pair) {
-      const languages = `src_lang=${pair.src_lang}&tgt_lang=${pair.tgt_lang}`;
-      const answer = await ask(`glossaries/${glossary.id}/entries?${languages}`);
+      const path = `glossaries/${glossary.id}/entries?src_lang=${pair.src_lang}&tgt_lang=${pair.tgt_lang}`;
+      const answer = await persist(() => ask(path, { signal }), signal);
       rows = readTable(await answer.text());
     }
-    if (opening !== glossary) return; // another one has been opened
-    tell(null);
   } catch (error) {
-    return tell(explain(error));
+    return tell(signal.aborted ? null : explain(error));
   }
   current = glossary;
   entries = rows;
@@ -219,10 +217,13 @@ async function deleteCurrent() {
     remove.textContent = say("really_delete");
     return;
   }
+  const deleted = current;
   try {
-    await ask(`glossaries/${current.id}`, { method: "DELETE" });
-    form.hidden = true;
-    current = null;
+    await persist(() => ask(`glossaries/${deleted.id}`, { method: "DELETE" }));
+    if (current === deleted) {
+      form.hidden = true;
+      current = null;
+    }
     await load();
   } catch (error) {
     report(explain(error), "wrong");

@@ -115,7 +115,9 @@ def test_a_glossary_opens_only_with_its_entries_which_saving_replaces(tab):
     expect(tab.find("notice")).to_be_visible()
     tab.faults.clear()  # the browser logs the status
     expect(tab.find("glossary-name")).to_have_value("Unread")
-    expect(tab.find("entries").locator("input").first).to_have_value("Unread")
+    expect(tab.find("entries").locator("input").first).to_have_value("Read")
+    expect(tab.find("glossary-name")).to_have_value("Read")
+    expect(tab.find("notice")).to_be_hidden()
 
 
 def test_a_table_is_imported_exported_and_searched(tab, tmp_path):
