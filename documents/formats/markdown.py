@@ -302,8 +302,8 @@ class _Block:
             return _START.sub(r"\g<0>\\", written).replace(_NEXT_LINE, "")
 
         if texts:
-            last = self.places.find(len(text) - 1)
-            yield Edit(self.places.find(start), last + 1, texts, write)
+            first, last = self.places.find(start), self.places.find(len(text))
+            yield Edit(first, last, texts, write)
 
     def _raw(self, start: int, end: int) -> str:
         return self.content[self.places.find(start) : self.places.find(end - 1) + 1]
