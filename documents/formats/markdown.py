@@ -32,6 +32,8 @@ from documents.formats.text import join
 #: A table cell up to its end; a pipe after a backslash is part of it.
 _CELL = re.compile(r"((?:[^|]++|(?<=\\)\|)*+)(?:\||\Z)")
 _ESCAPED_PIPE = re.compile(r"\\\|")
+#: The characters that may follow a heading, or the title of a note.
+_AFTER = string.whitespace + '#"]'
 
 
 @dataclass(frozen=True)
@@ -72,8 +74,7 @@ class Locator:
             line, text = self.lines[number], part.strip()
             start = len(line.rstrip()) - len(text)
             if parent.type == "heading_open" and parent.markup.startswith("#"):
-                after = line.find(parent.markup) + len(parent.markup)
-                start = line.find(text, after)
+                start = len(line.rstrip(_AFTER)) - len(text.rstrip(_AFTER))
             if start < 0 or not line.startswith(text, start):
                 return None
             inner.append(offset + len(part) - len(part.lstrip()))
@@ -103,8 +104,27 @@ _MAX_BYTES = 4 << 20
 _TASK = re.compile(r"\[[ xX]\]\s+|\[!\w+\][ \t]*(?:\n\s*|\Z)")
 #: The lines around front matter in TOML, which is read as YAML is.
 _TOML = re.compile(r"^\+{3}(?=\s*$)", re.MULTILINE)
-#: A line around a note, as in Docusaurus and Pandoc.
-_FENCE = re.compile(r"^[ \t]*:::[^\r\n]*", re.MULTILINE)
+#: Lines that CommonMark does not know, and how the parser sees them, in order: code of Jekyll
+#: and Hugo; the line above a note or a tab of MkDocs, or a note of Docusaurus, with its title;
+#: other lines for programs; a definition.
+_EXTENSIONS = [
+    (re.compile(pattern, re.MULTILINE | re.VERBOSE), shown)
+    for pattern, shown in (
+        (r"^([ \t]*+)\{[{%][%< /]*(?:end)?highlight\b[^\r\n]*", r"\1~~~"),
+        (
+            r"""^([ \t]*+)(?:(?:!!!|\?\?\?\+?)[ \w-]++|===[!+]*[ ]+(?="))(?:"([^\r\n]*)")?
+            [ \t]*+(?=\r?\n\s*?^\1(?:[ ]{4}|\t))""",
+            r"\1-   # \2",
+        ),
+        (r'^([ \t]*+):::+[ ]*[\w-]+[\[ ]([^]=:{"\r\n]*+)\]?[ ]*+(?=\r?$)', r"\1# \2"),
+        (
+            r"""^[ \t]*+(?: :::[^\r\n]* | import[ ][^\r\n]*['"];? | \[\[?_?TOC_?\]\]?
+            | \{[{%:][^{}\r\n]*\}\}? )[ \t]*+(?=\r?$)""",
+            "",
+        ),
+        (r"^([ ]{0,3}):(?=[ \t]+\S)", r"\1-"),
+    )
+]
 #: The place in a written block after a hard line break, until the block is complete.
 _NEXT_LINE = "\0"
 #: Characters that would begin a list, a heading or a quotation at the start of a line.
@@ -246,7 +266,9 @@ def find_edits(content: str) -> Iterator[Edit]:
     locator, parser = Locator(content), make_parser()
     env: dict[str, object] = {}
     read = _TOML.sub("---", content, count=2) if _TOML.match(content) else content
-    for parent, block in pairwise(parser.parse(_FENCE.sub("", read), env)):
+    for pattern, shown in _EXTENSIONS:
+        read = pattern.sub(shown, read)
+    for parent, block in pairwise(parser.parse(read, env)):
         if block.type == "inline" and (places := locator.locate(block, parent)):
             is_cell = parent.type in ("th_open", "td_open")
             children: list[Token] = []
