@@ -22,7 +22,7 @@ from mdit_py_plugins.dollarmath import dollarmath_plugin
 from mdit_py_plugins.footnote import footnote_plugin
 from mdit_py_plugins.front_matter import front_matter_plugin
 
-from contract.markup import unescape
+from contract.markup import scan, unescape
 from documents.errors import DocumentTooLarge
 from documents.formats import inline
 from documents.formats.format import LINE, Edit, has_letter, make_format, read_whole
@@ -291,7 +291,8 @@ class _Block:
         pieces: list[InlinePiece] = []
         #: The marks of images with a text, by their indexes in the pieces.
         images: dict[int, _Mark] = {}
-        for mark in sorted(self._find_marks(), key=lambda mark: mark.start):
+        marks = sorted(self._find_marks(), key=lambda mark: (mark.start, -mark.end))
+        for mark in marks:
             if mark.start >= place:
                 pieces += [InlinePiece(text[place : mark.start]), mark.piece]
                 if mark.label:
@@ -338,6 +339,8 @@ class _Block:
 
     def _find_marks(self) -> Iterator[_Mark]:
         opened, last = [0], 0
+        #: The starts of open elements that stay, such as code, by name.
+        kept: dict[str, int] = {}
         for token in self.children:
             start, end = token.meta.get("span", (0, 0))
             if not end or token.type == "text":
@@ -352,6 +355,12 @@ class _Block:
             elif token.type in ("hardbreak", "softbreak"):
                 while start > last and self.text[start - 1] == " ":
                     start -= 1
+            elif token.type == "html_inline":
+                tag = next(scan(token.content))
+                if tag.is_kept:
+                    kept.setdefault(tag.name, start)
+                elif not tag.is_start:
+                    start = kept.pop(tag.name, start)
             last = end
             label = opened.pop() if token.type == "link_close" and opened else 0
             image = token.meta.get("image_text", (0, 0))
