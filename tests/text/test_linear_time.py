@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from contract.markup import scan
+from documents.formats.markdown import find_edits
 from gateway.http.message import read_message
 from handlers.engine.translation.guard import find_fault
 from tests.hostile import SHAPES, TextShape
@@ -148,6 +150,14 @@ WORKS: dict[str, tuple[Callable[[str], object], list[str]]] = {
     "messages": (
         read_messages,
         ["{a, plural, other {", "{a,select,b{c}}", "'{a}' ", "'", "}", "{a, time, "],
+    ),
+    "declarations": (
+        lambda text: [*scan(f"<!DOCTYPE a [{text}", is_xml=True)],
+        ["<!--", "<?a", "'", '"', "]", "<", "<!a>", "<!-- -->"],
+    ),
+    "Markdown": (
+        lambda text: [*find_edits(text), *find_edits(f'!!! a "{text}')],
+        ["!!! a\n", '" ', "    \n", "{% ", ":::a b ", "import 'a' ", "<code>", ": a\n"],
     ),
     "judged": (judge_both_ways, ["a", "ab ", "a1", "你", "word. ", "{", "1-"]),
 }
