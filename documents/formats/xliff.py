@@ -107,8 +107,6 @@ class _Reader:
             self.unit = _Unit(is_open=state in _OPEN_STATES)
 
     def _leave(self, name: str) -> Iterator[Edit]:
-        if not self.names:
-            raise DamagedDocument(f"The end tag of {name[:40]!r} has no start tag")
         self.names.pop()
         if name in _UNITS and self.unit:
             if self.scopes[-1]:
