@@ -98,6 +98,11 @@ def test_an_old_encoding_is_found_without_a_language(language):
     assert read("a.txt", f"{text}\n\n{text}".encode(encoding)) == [text, text]
 
 
+@pytest.mark.parametrize("text", ["Straße", "id;Text\n1;Tür", "Namn;Ålder\nÅsa;Örebro"])
+def test_a_few_single_letters_are_not_chinese(text):
+    assert "\n".join(read("a.txt", text.encode("cp1252"))) == text
+
+
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
 @pytest.mark.parametrize("language", "de ru zh".split())
 def test_utf_16_without_a_mark_is_found(encoding, language):
