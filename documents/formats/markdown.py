@@ -54,15 +54,12 @@ class Locator:
     """The locator of a file's blocks, which must be located in order."""
 
     content: str
-    #: The start and the text of each line and, by line, the remaining cells of table rows.
-    starts: list[int] = field(default_factory=list)
-    lines: list[str] = field(default_factory=list)
+    #: By line, the remaining cells of table rows.
     cells: dict[int, Iterator[re.Match[str]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for line in LINE.finditer(self.content):
-            self.starts.append(line.start())
-            self.lines.append(line[0].rstrip("\r\n"))
+        self.starts = [line.start() for line in LINE.finditer(self.content)]
+        self.lines = [line.rstrip("\r\n") for line in LINE.findall(self.content)]
 
     def locate(self, block: Token, parent: Token) -> Places | None:
         """Return the places of a block inside its parent, or None if its text is not found."""
@@ -107,24 +104,21 @@ _TOML = re.compile(r"^\+{3}(?=\s*$)", re.MULTILINE)
 #: Lines that CommonMark does not know, and how the parser sees them, in order: code of Jekyll
 #: and Hugo; the line above a note or a tab of MkDocs, or a note of Docusaurus, with its title;
 #: other lines for programs; a definition.
-_EXTENSIONS = [
-    (re.compile(pattern, re.MULTILINE | re.VERBOSE), shown)
-    for pattern, shown in (
-        (r"^([ \t]*+)\{[{%][%< /]*(?:end)?highlight\b[^\r\n]*", r"\1~~~"),
-        (
-            r"""^([ \t]*+)(?:(?:!!!|\?\?\?\+?)[ \w-]++|===[!+]*[ ]+(?="))(?:"([^\r\n]*)")?
-            [ \t]*+(?=\r?\n\s*?^\1(?:[ ]{4}|\t))""",
-            r"\1-   # \2",
-        ),
-        (r'^([ \t]*+):::+[ ]*[\w-]+[\[ ]([^]=:{"\r\n]*+)\]?[ ]*+(?=\r?$)', r"\1# \2"),
-        (
-            r"""^[ \t]*+(?: :::[^\r\n]* | import[ ][^\r\n]*['"];? | \[\[?_?TOC_?\]\]?
-            | \{[{%:][^{}\r\n]*\}\}? )[ \t]*+(?=\r?$)""",
-            "",
-        ),
-        (r"^([ ]{0,3}):(?=[ \t]+\S)", r"\1-"),
-    )
-]
+_EXTENSIONS = (
+    (r"^([ \t]*+)\{[{%][%< /]*(?:end)?highlight\b[^\r\n]*", r"\1~~~"),
+    (
+        r"""^([ \t]*+)(?:(?:!!!|\?\?\?\+?)[ \w-]++|===[!+]*[ ]+(?="))(?:"([^\r\n]*)")?
+        [ \t]*+(?=\r?\n\s*?^\1(?:[ ]{4}|\t))""",
+        r"\1-   # \2",
+    ),
+    (r'^([ \t]*+):::+[ ]*[\w-]+[\[ ]([^]=:{"\r\n]*+)\]?[ ]*+(?=\r?$)', r"\1# \2"),
+    (
+        r"""^[ \t]*+(?: :::[^\r\n]* | import[ ][^\r\n]*['"];? | \[\[?_?TOC_?\]\]?
+        | \{[{%:][^{}\r\n]*\}\}? )[ \t]*+(?=\r?$)""",
+        "",
+    ),
+    (r"^([ ]{0,3}):(?=[ \t]+\S)", r"\1-"),
+)
 #: The place in a written block after a hard line break, until the block is complete.
 _NEXT_LINE = "\0"
 #: Characters that would begin a list, a heading or a quotation at the start of a line.
@@ -267,7 +261,7 @@ def find_edits(content: str) -> Iterator[Edit]:
     env: dict[str, object] = {}
     read = _TOML.sub("---", content, count=2) if _TOML.match(content) else content
     for pattern, shown in _EXTENSIONS:
-        read = pattern.sub(shown, read)
+        read = re.sub(pattern, shown, read, flags=re.MULTILINE | re.VERBOSE)
     for parent, block in pairwise(parser.parse(read, env)):
         if block.type == "inline" and (places := locator.locate(block, parent)):
             is_cell = parent.type in ("th_open", "td_open")
@@ -291,8 +285,7 @@ class _Block:
         pieces: list[InlinePiece] = []
         #: The marks of images with a text, by their indexes in the pieces.
         images: dict[int, _Mark] = {}
-        marks = sorted(self._find_marks(), key=lambda mark: (mark.start, -mark.end))
-        for mark in marks:
+        for mark in sorted(self._find_marks(), key=lambda m: (m.start, -m.end)):
             if mark.start >= place:
                 pieces += [InlinePiece(text[place : mark.start]), mark.piece]
                 if mark.label:
