@@ -322,7 +322,7 @@ class _Block:
             yield Edit(first, last, texts, write)
 
     def _raw(self, start: int, end: int) -> str:
-        return self.content[self.places.find(start) : self.places.find(end - 1) + 1]
+        return self.content[self.places.find(start) : self.places.find(end)]
 
     def _relabel(self, mark: _Mark, label: str, special: set[str]) -> InlinePiece:
         first, last = mark.label
@@ -370,10 +370,9 @@ class _Block:
         if token.type == "softbreak":
             beside = [self.text[max(start - 1, 0) : start], self.text[end : end + 1]]
             return InlinePiece(join(beside)[1:-1])
-        if token.type == "hardbreak":
-            raw = self.content[self.places.find(start) : self.places.find(end)]
-            return InlinePiece(raw + _NEXT_LINE, PieceRole.ALONE)
         raw = self._raw(start, end)
+        if token.type == "hardbreak":
+            return InlinePiece(raw + _NEXT_LINE, PieceRole.ALONE)
         role = _PAIRS.get(token.type)
         if token.type == "html_inline":
             return inline.read_tag(raw)
