@@ -166,6 +166,12 @@ class _Request:
     deaths: int = 0
 
     @property
+    def slots(self) -> int:
+        """How many of a worker's slots it needs: all after a worker's end, so that no other
+        request is blamed for the next one."""
+        return _CHUNKS_AT_ONCE if self.deaths else 1
+
+    @property
     def is_over(self) -> bool:
         return len(self.answers) == len(self.chunk.items)
 
@@ -195,8 +201,6 @@ class RayExecutor:
     _actors: dict[Any, Any] = field(default_factory=dict)
     #: The calls, each with its worker and its request; without a request, it loads the model.
     _calls: dict[Any, tuple[Any, _Request | None]] = field(default_factory=dict)
-    #: The workers that can accept a request, twice if they can accept two.
-    _free: deque[Any] = field(default_factory=deque)
     _failed_loads: int = 0
     #: The reason for a stall, its start, and whether it was reported.
     _stall: tuple[str, float, bool] = ("", 0.0, False)
@@ -213,11 +217,10 @@ class RayExecutor:
             if waiting and waiting[0].is_over:
                 request = waiting.popleft()
                 yield request.chunk, [a for _, a in sorted(request.answers.items())]
-            elif waiting and self._free:
-                actor, request = self._free.popleft(), waiting.popleft()
-                first, last = request.places[0], request.places[-1]
-                asked = actor.answer.remote(request.chunk.items[first : last + 1])
-                self._calls[asked] = actor, request
+            elif waiting and (actor := self._find_worker(waiting[0].slots)):
+                request = waiting.popleft()
+                items = [request.chunk.items[place] for place in request.places]
+                self._calls[actor.answer.remote(items)] = actor, request
             else:
                 waiting.extendleft(reversed(self._finish_call(load)))
             if not waiting:
@@ -235,6 +238,15 @@ class RayExecutor:
         actor = ray.remote(BulkWorker).options(**options).remote()
         self._actors[actor] = actor.__ray_ready__.remote()
         self._calls[actor.load.remote(load, self.pool.cpus)] = actor, None
+
+    def _find_worker(self, slots: int) -> Any:
+        """Return the worker with the most free slots; None if it has too few."""
+        free = dict.fromkeys(self._actors, _CHUNKS_AT_ONCE)
+        for actor, request in self._calls.values():
+            if actor in free:
+                free[actor] -= request.slots if request else _CHUNKS_AT_ONCE
+        freest = max(free, key=free.__getitem__)
+        return freest if free[freest] >= slots else None
 
     def _finish_call(self, load: Callable[[], Answerer]) -> list[_Request]:
         """Wait for a call, and return the requests that remain of it."""
@@ -256,14 +268,11 @@ class RayExecutor:
                 # The last line names the exception, after a traceback.
                 said = [line for line in str(error).splitlines() if line]
                 raise ClientError(f"the work has failed: {said[-1]}") from error
-            if self._actors.pop(actor, None) is None:
-                return [request] if request else []  # the worker ended in another call
-            ray.kill(actor)
-            self._free = deque(each for each in self._free if each != actor)
-            self._start(load)
+            if self._actors.pop(actor, None):  # else the worker ended in another call
+                ray.kill(actor)
+                self._start(load)
         else:
             self._failed_loads = 0
-            self._free.extend([actor] * (1 if request else _CHUNKS_AT_ONCE))
         return request.go_on(answers) if request else []
 
     def _look(self) -> None:

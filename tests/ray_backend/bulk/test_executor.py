@@ -3,6 +3,7 @@
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -202,6 +203,21 @@ def test_every_chunk_is_answered_though_workers_end(monkeypatch: pytest.MonkeyPa
     assert said == [
         "waiting for room: other work has taken it. Each needs 1 CPU; 10.0.0.1 has 2 CPU."
     ]
+
+
+def test_a_request_is_not_to_blame_for_another_ones_end(monkeypatch):
+    def wait(calls: list[ActorCall], timeout: float) -> tuple[list[ActorCall], Any]:
+        for each in calls:
+            if each.given == (["kill"],):
+                with suppress(ray.exceptions.RayActorError):
+                    each.get()  # all calls of this worker end before they are read
+        return calls[:1], None
+
+    monkeypatch.setattr(ray, "wait", wait)
+    chunks = (Chunk((), [text]) for text in ("long", "kill"))
+    workers = RayExecutor(WorkerPool(1, 1, 0), print)
+    found = [[*answers] for _, answers in workers.run(lambda: shout, chunks)]
+    assert found == [[None], ["LONG"]]
 
 
 def test_workers_that_end_while_they_load_end_the_run():
