@@ -43,15 +43,18 @@ def list_numbers(frames: list[Frame]) -> list[int]:
         ("a.mkv", "libx264", (48, 128)),
         ("a.avi", "mpeg4", (48, 128)),
         ("a.webm", "libvpx-vp9", (48, 128)),
-        ("a.ts", "mpeg2video", (48, 128)),
+        ("10:30.ts", "mpeg2video", (48, 128)),
         ("odd.mkv", "ffv1", (47, 131)),
         ("raw.h264", "libx264", (48, 128)),
     ],
 )
-def test_frames_come_in_order_with_their_times(tmp_path, name, codec, size):
+def test_frames_come_in_order_with_their_times(
+    tmp_path, monkeypatch, name, codec, size
+):
+    monkeypatch.chdir(tmp_path)
     height, width = size
-    path = write_numbers(tmp_path / name, 12, height=height, width=width, codec=codec)
-    reader, frames = read(path, VideoOptions(decode_threads=3))
+    write_numbers(tmp_path / name, 12, height=height, width=width, codec=codec)
+    reader, frames = read(Path(name), VideoOptions(decode_threads=3))
     assert reader.error is None
     assert list_numbers(frames) == list(range(12))
     assert [frame.index for frame in frames] == list(range(12))
