@@ -92,6 +92,9 @@ def _read_file(
             if reader is JpegImageFile:
                 _check_scans(data)
             image.load()
+            if image.mode == "L" and "transparency" in image.info:
+                # Pillow scales greys of 2 or 4 bits, except the transparent one.
+                image.info["transparency"] *= 255 // ((1 << data[24]) - 1)
             with suppress(Exception):  # damaged EXIF data turns nothing
                 ImageOps.exif_transpose(image, in_place=True)
             return np.asarray(_convert(image))
@@ -117,8 +120,8 @@ def _convert(image: Image.Image) -> Image.Image:
         grey[values == image.info.get("transparency", -1)] = 0xFF
         return Image.fromarray(grey.astype(np.uint8)).convert("RGB")
     if image.has_transparency_data:
-        image = image.convert("RGBA")
-        image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
+        white = Image.new("RGBA", image.size, "white")
+        image = Image.alpha_composite(white, image.convert("RGBA"))
     return image.convert("RGB")
 
 

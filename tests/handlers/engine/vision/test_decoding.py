@@ -157,12 +157,22 @@ def test_a_renamed_format_is_not_read_by_another_reader():
         read(b"\xff\xd8\xff" + gif)
 
 
+def change_header(png: bytes, width: int, height: int, depth: int) -> bytes:
+    """A PNG that claims to have this size, and this many bits per sample."""
+    sides = width.to_bytes(4, "big") + height.to_bytes(4, "big")
+    data = png[:16] + sides + bytes([depth]) + png[25:29]
+    return data + zlib.crc32(data[12:]).to_bytes(4, "big") + png[33:]
+
+
+@pytest.mark.parametrize(("depth", "key"), [(2, 1), (4, 5), (8, 0x55)])
+def test_a_transparent_grey_of_any_depth_becomes_white(depth: int, key: int):
+    png = write_image(Image.new("L", (1, 1), 0x55), transparency=key)
+    (frame,) = read(change_header(png, 8 // depth, 1, depth))
+    assert (frame == 255).all()
+
+
 def make_bomb(width: int, height: int) -> bytes:
-    """A PNG that claims to have this size, in a few hundred bytes."""
-    data = bytearray(write_image(Image.new("1", (8, 8))))
-    data[16:24] = width.to_bytes(4, "big") + height.to_bytes(4, "big")
-    data[29:33] = zlib.crc32(data[12:29]).to_bytes(4, "big")
-    return bytes(data)
+    return change_header(write_image(Image.new("1", (8, 8))), width, height, 1)
 
 
 @pytest.mark.parametrize(
