@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Iterable
 from contextlib import nullcontext
 from io import SEEK_END, BytesIO
+from lzma import LZMAError
 from pathlib import Path
 
 from catalog import ROOT, SECTIONS, TranslationSection
@@ -31,7 +32,7 @@ from handlers.engine.directories import (
 
 _MAP, _CONSTRAINTS = "map.json", "constraints.txt"
 _FAULTS = (
-    *(OSError, EOFError, tarfile.TarError, zlib.error, ValueError),
+    *(OSError, EOFError, tarfile.TarError, zlib.error, LZMAError, ValueError),
     *(LookupError, TypeError, AttributeError),  # a record of another shape
 )
 
