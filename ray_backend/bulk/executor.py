@@ -7,7 +7,7 @@ import os
 import secrets
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stdout
 from dataclasses import dataclass, field, replace
@@ -241,10 +241,9 @@ class RayExecutor:
 
     def _find_worker(self, slots: int) -> Any:
         """Return the worker with the most free slots; None if it has too few."""
-        free = dict.fromkeys(self._actors, _CHUNKS_AT_ONCE)
-        for actor, request in self._calls.values():
-            if actor in free:
-                free[actor] -= request.slots if request else _CHUNKS_AT_ONCE
+        free = Counter(dict.fromkeys(self._actors, _CHUNKS_AT_ONCE))
+        for actor, request in self._calls.values():  # ended ones fall below 0
+            free[actor] -= request.slots if request else _CHUNKS_AT_ONCE
         freest = max(free, key=free.__getitem__)
         return freest if free[freest] >= slots else None
 
