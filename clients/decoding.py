@@ -43,8 +43,7 @@ class FrameReader:
     def read(self, skip: int = 0) -> Iterator[Frame]:
         """Yield the wanted frames, without the first `skip`, up to the first fault."""
         try:
-            # A relative path such as `10:30.mp4` would be a URL. Older programs write tags that
-            # are not UTF-8.
+            # A relative `10:30.mp4` would be a URL. Older programs' tags are not UTF-8.
             path = self.video.path.absolute()
             with av.open(path, metadata_errors="replace") as container:
                 yield from self._read_frames(container, skip)

@@ -46,7 +46,7 @@ _LONGEST_FOLDER = 24
 #: While a worker's model computes one chunk, another one is prepared.
 _CHUNKS_AT_ONCE = 2
 #: How many workers may end during a request before it is divided, and during one item before it
-#: is given up. Workers also end by chance, with their machine.
+#: is given up. Workers also end by chance, with their machine, or by their other request.
 _MOST_DEATHS, _MOST_DEATHS_ALONE = 2, 5
 #: How often, per worker of the pool, a worker may end while it loads the model.
 _MOST_FAILED_LOADS = 10
@@ -167,8 +167,7 @@ class _Request:
 
     @property
     def slots(self) -> int:
-        """How many of a worker's slots it needs: all after a worker's end, so that no other
-        request is blamed for the next one."""
+        """The slots of a worker that it needs: all once one has ended, to be alone there."""
         return _CHUNKS_AT_ONCE if self.deaths else 1
 
     @property
@@ -260,6 +259,7 @@ class RayExecutor:
         (actor, request), answers = self._calls.pop(asked[0]), None
         try:
             answers = ray.get(asked[0])
+            self._failed_loads = 0
         except RayError as error:
             self._failed_loads += request is None
             is_death = isinstance(error, RayActorError | ObjectLostError)
@@ -270,8 +270,6 @@ class RayExecutor:
             if self._actors.pop(actor, None):  # else the worker ended in another call
                 ray.kill(actor)
                 self._start(load)
-        else:
-            self._failed_loads = 0
         return request.go_on(answers) if request else []
 
     def _look(self) -> None:

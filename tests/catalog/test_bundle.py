@@ -3,6 +3,7 @@
 import hashlib
 import io
 import json
+import lzma
 import random
 import tarfile
 from pathlib import Path
@@ -212,17 +213,12 @@ def test_a_hostile_bundle_changes_nothing(tmp_path: Path, changes, said: str):
     assert not (tmp_path / "cache" / "hub").exists()
 
 
-@pytest.mark.parametrize("kind", ["gz", "bz2", "xz"])
-def test_a_damaged_bundle_is_named_however_it_is_compressed(tmp_path: Path, kind: str):
-    file = tmp_path / f"x.tar.{kind}"
-    content = random.Random(1).randbytes(1 << 19).hex().encode()
-    with tarfile.open(file, f"w:{kind}") as archive:
-        for member in map(tarfile.TarInfo, ("a", "b")):
-            member.size = len(content)
-            archive.addfile(member, io.BytesIO(content))
-    data = file.read_bytes()
+def test_a_bundle_with_damaged_compression_is_named(tmp_path: Path):
+    members = {"more": random.Random(1).randbytes(1 << 19).hex().encode()}
+    file = write_bundle(tmp_path / "x.tar", members=members)
+    data = lzma.compress(file.read_bytes())
     file.write_bytes(data[:-9999] + bytes(99) + data[-9900:])
-    with pytest.raises(ModelError, match=f"{file.name} cannot be unpacked: "):
+    with pytest.raises(ModelError, match="x.tar cannot be unpacked: Corrupt"):
         bundle.unpack(file, tmp_path)
 
 
