@@ -67,7 +67,8 @@ _WORD = r"\p{Latin}\p{Cyrillic}\p{Greek}\d_"
 #: If two kinds match at the same place, the first in this list wins. To keep the search
 #: linear, no repeat backtracks, and none runs past a place where its own kind can begin.
 _KINDS = {
-    "code": r"```.+?```|``[^`\n]++``|`[^`\n]++`",
+    # A backtick after a letter is an apostrophe: `don`t`.
+    "code": rf"```.+?```|``[^`\n]++``|(?<![{_WORD}])`[^`\n]++`",
     "url": rf"(?:(?i:https?|ftps?|file)://|(?<![{_WORD}.@/-])(?i:www)\.)"
     rf"{_URL_CHARACTER}++",
     "email": rf"(?<![{_WORD}.+%-])[{_WORD}.+%-]++@[{_WORD}-]++(?:\.[{_WORD}-]++)++",
