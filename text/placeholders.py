@@ -79,7 +79,7 @@ _KINDS = {
     # Messages and values of other libraries: `$t(key)`, `@:key`.
     "reference": r"\$t\([^()\n]++\)"
     rf"|@(?<![{_WORD}.]@)(?:\.[a-z]++)?+:(?:\([^()\s]++\)|[a-zA-Z_]\w*+(?:[.-]\w++)*+)",
-    "printf": r"%\(\w++\)[#0 +-]*+\d*+(?:\.\d++)?+[a-zA-Z]"
+    "printf": r"%%|%\(\w++\)[#0 +-]*+\d*+(?:\.\d++)?+[a-zA-Z]"
     r"|%(?:\d++\$)?+[#0+-]*+\d*+(?:\.\d++)?+"
     rf"(?:hh|ll|[hlLqjzt])?[diouxXeEfFgGaAcspn@](?![{_WORD}])",
     "shortcode": rf"(?<![{_WORD}:]):(?=[0-9_+-]*+[a-z])[a-z0-9_+-]++:(?![{_WORD}:])"
