@@ -49,7 +49,7 @@ _SENTENCE = regex.compile(
     r"[\p{L}\p{M}\p{Nd} ,()/%&+\"'’“”„«»–—-]*+[.!?。！？।؟]?(?<! )"
 )
 _SHORT = 200
-_BREAK = re.compile(r"[\t\n\r\f]")
+_BREAK = re.compile(r"[\t\n\v\f\r\u2028\u2029]")
 
 
 def _flow(text: str) -> str:
