@@ -39,6 +39,7 @@ _ENOUGH = 2000
 _TEXT_CHARACTERS = 150
 #: The Japanese sign for a long vowel is a letter of no script.
 _LETTER = regex.compile(r"(?!\p{Script=Common})\p{L}")
+_LATIN_WORD = regex.compile(r"\p{Latin}++")
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ class Identifier:
     def rank(self, text: str, languages: Collection[str] = ()) -> list[Guess]:
         """List the languages that `text` may be in, likeliest first, limited to `languages` if
         given. There are none if it has no letters, or none of their scripts."""
-        text = ADDRESS.sub(" ", text[:_ENOUGH]).strip()
+        text = _drop_names(ADDRESS.sub(" ", text[:_ENOUGH])).strip()
         letters = len(_LETTER.findall(text))
         candidates = self._languages.intersection(languages or self._languages)
         # Japanese text has Chinese letters too, but Chinese text has no kana.
@@ -144,6 +145,13 @@ def load_model() -> LanguageIdentifier:
     """Load py3langid's model for all languages, which takes a second or two. Its 70 MB are
     shared with processes that are forked afterwards."""
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+
+
+def _drop_names(text: str) -> str:
+    """Return a text without its Latin words if it has others, and these have capitals."""
+    rest = _LATIN_WORD.sub(lambda word: word[0] if word[0].islower() else " ", text)
+    has_others = _LETTER.search(rest) and not _LATIN_WORD.search(rest)
+    return rest if has_others else text
 
 
 def _share(count: int) -> float:
