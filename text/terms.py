@@ -11,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import chain, tee
 from operator import attrgetter
 from typing import NamedTuple, TypeVar
 
@@ -111,6 +112,14 @@ class Terms:
         """Build the terms, calling `pause` regularly: ten megabytes need seconds."""
         self.source, self._target = source, target
         self._content, self._ends = bytearray(), array("Q", [0])
+        if source == "el":  # its capitals have no accents
+            entries, again = tee(entries)
+            raised = (
+                (up, up if a == b else to_capitals(b, target))
+                for a, b in again
+                if (up := to_capitals(a, "el")) != a.upper()
+            )
+            entries = chain(entries, raised)
         symbols, lengths = array("q"), array("i")
         for entry in _take_breaks(entries, pause):
             known = len(symbols)
