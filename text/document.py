@@ -329,14 +329,16 @@ def _find_core(
     ]
     first, last = 0, len(placeholders)
     while first < last:
-        head, tail = placeholders[first].role, placeholders[last - 1].role
+        head, (begin, end, _, tail) = placeholders[first].role, placeholders[last - 1]
         is_at_start, is_at_end = not has_words[first], not has_words[last]
         is_wrapped = (head, tail) == (Role.OPENING, Role.CLOSING)
+        # React writes `Who is <!-- -->Anna<!-- -->?`
+        has_mark = begin == end and text[end : starts[last]].strip()
         if is_at_start and is_at_end and is_wrapped:
             first, last = first + 1, last - 1
         elif is_at_start and head is Role.LOOSE:
             first += 1
-        elif is_at_end and tail is Role.LOOSE:
+        elif is_at_end and tail is Role.LOOSE and not has_mark:
             last -= 1
         else:
             break
