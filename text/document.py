@@ -19,6 +19,7 @@ from text.placeholders import (
     Placeholder,
     Role,
     fill,
+    find_lone,
     find_protected,
     merge_tags,
     substitute,
@@ -318,8 +319,10 @@ def _show(
 def _find_core(
     text: str, placeholders: Sequence[Placeholder]
 ) -> tuple[slice, slice] | None:
-    """Return the characters and placeholders of a sentence that the model must see, without
-    tags around all of it and loose placeholders at its edges, or None if no words are left."""
+    """Return the characters and placeholders of a sentence that the model must see, or None if
+    no words are left: without tags around all of it, and at its edges without tags of other
+    sentences too and loose placeholders."""
+    lone = find_lone(placeholders)
     ends = [0, *(p.end for p in placeholders)]
     starts = [*(p.start for p in placeholders), len(text)]
     #: Whether there are words before each placeholder, and after the last.
@@ -334,12 +337,12 @@ def _find_core(
         is_wrapped = (head, tail) == (Role.OPENING, Role.CLOSING)
         # React writes `Who is <!-- -->Anna<!-- -->?`
         has_mark = begin == end and text[end : starts[last]].strip()
-        if is_at_start and is_at_end and is_wrapped:
-            first, last = first + 1, last - 1
-        elif is_at_start and head is Role.LOOSE:
+        if is_at_start and (head is Role.LOOSE or first in lone):
             first += 1
-        elif is_at_end and tail is Role.LOOSE and not has_mark:
+        elif is_at_end and (tail is Role.LOOSE or last - 1 in lone) and not has_mark:
             last -= 1
+        elif is_at_start and is_at_end and is_wrapped:
+            first, last = first + 1, last - 1
         else:
             break
     if not any(has_words[first : last + 1]):

@@ -138,7 +138,7 @@ def find_protected(text: str) -> list[Placeholder]:
     """Find the parts of a plain text that must stay unchanged, in order."""
     if not _TRACE.search(text):
         return []
-    placeholders, has_tags = list[Placeholder](), False
+    placeholders = list[Placeholder]()
     pattern = _ANY if _DIGIT.search(text) else _WITHOUT_DIGITS
     for match in pattern.finditer(text):
         found = match[0]
@@ -152,26 +152,28 @@ def find_protected(text: str) -> list[Placeholder]:
         end = match.start() + len(found)
         role = Role.LOOSE if match.lastgroup in _LOOSE else Role.WORD
         if match.lastgroup == "tag" and found[-2] != "/":
-            has_tags = True
             role = Role.CLOSING if found[1] == "/" else Role.OPENING
         placeholders.append(Placeholder(match.start(), end, found, role))
-    return _drop_lone_tags(placeholders) if has_tags else placeholders
+    lone = find_lone(placeholders)  # `<1>` may be a footnote
+    return [p for number, p in enumerate(placeholders) if number not in lone]
 
 
-def _drop_lone_tags(placeholders: Sequence[Placeholder]) -> list[Placeholder]:
-    """Drop tags that open or close nothing: `<1>` may be a footnote."""
+def find_lone(placeholders: Sequence[Placeholder]) -> set[int]:
+    """Return the numbers of the tags that open or close nothing."""
     opened = defaultdict[str, list[int]](list)
     lone = set[int]()
     for number, found in enumerate(placeholders):
-        name = found.shown.strip("</>").split()[0]
+        if found.role not in (Role.OPENING, Role.CLOSING):
+            continue
+        name = found.shown.strip("</>").split()[0].lower()
         if found.role is Role.OPENING:
             opened[name].append(number)
-        elif found.role is Role.CLOSING and opened[name]:
+        elif opened[name]:
             opened[name].pop()
-        elif found.role is Role.CLOSING:
+        else:
             lone.add(number)
     lone.update(*opened.values())
-    return [p for number, p in enumerate(placeholders) if number not in lone]
+    return lone
 
 
 def merge_tags(
