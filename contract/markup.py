@@ -9,7 +9,7 @@ from dataclasses import dataclass
 #: Elements that are part of a sentence (HTML Living Standard, 4.5, 4.7 and 4.8.16, MathML).
 INLINE = frozenset(
     """a abbr acronym b bdi bdo big cite code data del dfn em font i img ins kbd label mark math
-    q s samp small span strike strong sub sup time tt u var wbr""".split()
+    q s samp small span strike strong sub sup svg time tt u var wbr""".split()
 )
 #: Elements whose content is not natural language.
 _OPAQUE = frozenset(

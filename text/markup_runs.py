@@ -74,7 +74,7 @@ def _list_pieces(source: str, tags: Tags) -> Iterator[_Piece]:
         if is_empty or not token.name:
             role = Role.LOOSE
         if token.is_kept or is_ignored:
-            role = Role.WORD
+            role = Role.LOOSE if token.name == "svg" else Role.WORD
             if not is_empty:
                 others = (other for _, other in rest)
                 raw = take_element(token, others, is_xml=tags.is_xml)
