@@ -18,7 +18,7 @@ from text.options import Tags
 from text.placeholders import Placeholder, Role
 
 #: A reference to a character, or to an entity that the document defines.
-_REFERENCE = re.compile(r"&(?:#\d{1,7}|#x[\da-fA-F]{1,6}|[^\W\d][\w.:-]{0,100}+);")
+_REFERENCE = re.compile(r"(&(?:#\d{1,7}|#x[\da-fA-F]{1,6}|[^\W\d][\w.:-]{0,100}+);)")
 #: The only entities that every XML document has.
 _ENTITIES = frozenset({"&amp;", "&lt;", "&gt;", "&quot;", "&apos;"})
 _ROOT = "<_._>"
@@ -131,15 +131,11 @@ def _read_text(raw: str, tags: Tags) -> Iterator[_Piece]:
     if not tags.is_xml:
         yield unescape(raw), None, False
         return
-    start = 0
-    for found in _REFERENCE.finditer(raw):
-        yield raw[start : found.start()], None, False
-        if found[0] in _ENTITIES or found[0].startswith("&#"):
-            yield html.unescape(found[0]), None, False
+    for number, piece in enumerate(_REFERENCE.split(raw)):
+        if number % 2 and piece not in _ENTITIES and not piece.startswith("&#"):
+            yield piece, Role.WORD, False
         else:
-            yield found[0], Role.WORD, False
-        start = found.end()
-    yield raw[start:], None, False
+            yield html.unescape(piece) if number % 2 else piece, None, False
 
 
 @dataclass
@@ -161,24 +157,23 @@ def _find_inline(tokens: list[Token], tags: Tags) -> set[int]:
             if token.name in inline or token.raw.startswith("<!--")  # of React
         }
         return known | _find_in_messages(tokens)
-    found: set[int] = set()
     opened, names = [_Element()], Counter[str]()
+    elements = [*opened]
     for index, token in enumerate(tokens):
         if token.is_text:
             opened[-1].has_text |= bool(token.raw.strip())
             continue
         while not token.is_start and names[token.name]:
-            element = opened.pop()
-            names[element.name] -= 1
-            _close(element, found)
-            if element.name == token.name:
+            name = opened.pop().name
+            names[name] -= 1
+            if name == token.name:
                 break
         opened[-1].tags.append(index)
         if token.is_start and not token.is_empty:
             opened.append(_Element(token.name))
+            elements.append(opened[-1])
             names[token.name] += 1
-    for element in opened:
-        _close(element, found)
+    found = {tag for each in elements if each.has_text for tag in each.tags}
     for index, token in enumerate(tokens):
         if token.name in tags.splitting:
             found.discard(index)
@@ -199,8 +194,3 @@ def _find_in_messages(tokens: list[Token]) -> set[int]:
                 found.update(inside)
                 inside, depth = [], 0
     return found
-
-
-def _close(element: _Element, found: set[int]) -> None:
-    if element.has_text:
-        found.update(element.tags)
