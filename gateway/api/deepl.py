@@ -420,11 +420,9 @@ def _check_xml(texts: tuple[str, ...]) -> None:
 def _write_translation(
     answer: TranslatedText, wanted: TranslationRequest
 ) -> Translation:
-    source = wanted.source
-    if source is None:
-        source = name_source(answer.guess, other=wanted.model_target).language
+    guessed = name_source(answer.guess, other=wanted.model_target).language
     return {
-        "detected_source_language": write_code(source),
+        "detected_source_language": write_code(wanted.source or guessed),
         "text": answer.renderings[0].text,
         "billed_characters": answer.characters,
     }

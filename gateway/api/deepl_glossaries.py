@@ -38,28 +38,25 @@ _MEDIA = ("application/json", "application/x-www-form-urlencoded")
 _describe_new = partial(describe, status=201, made="glossary_id")
 
 
-class MonolingualInfo(TypedDict):
+class DictionaryInfo(Pair):
+    """A dictionary without its entries."""
+
+    entry_count: int
+
+
+class MonolingualInfo(DictionaryInfo):
     """A glossary of version 2."""
 
     glossary_id: str
     name: str
     ready: bool
-    source_lang: str
-    target_lang: str
     creation_time: str
-    entry_count: int
 
 
 class MonolingualList(TypedDict):
     """The glossaries with one dictionary."""
 
     glossaries: list[MonolingualInfo]
-
-
-class DictionaryInfo(Pair):
-    """A dictionary without its entries."""
-
-    entry_count: int
 
 
 class MultilingualInfo(TypedDict):
@@ -243,10 +240,8 @@ def _show_2(glossary: Glossary) -> MonolingualInfo:
         "glossary_id": glossary.id,
         "name": glossary.name,
         "ready": True,
-        "source_lang": write_code(only.source).lower(),
-        "target_lang": write_code(only.target).lower(),
         "creation_time": write_time(glossary.created_at_ms / 1000, "milliseconds"),
-        "entry_count": only.entry_count,
+        **_show_dictionary(only),
     }
 
 
