@@ -46,7 +46,7 @@ _LETTER = re.compile(r"[^\W_]")
 #: A sentence without a mark inside that may end one. Most texts match, and if they are short
 #: and contain nothing protected, they need no scanning.
 _SENTENCE = regex.compile(
-    r"(?! )[\p{Nd} ¿¡(\"“„«]*+\p{L}"
+    r"(?! |\(?[a-zA-Z]\) )[\p{Nd} ¿¡(\"“„«]*+\p{L}"
     r"[\p{L}\p{M}\p{Nd} ,()/%&+\"'’“”„«»–—-]*+[.!?。！？।؟]?(?<! )"
 )
 _SHORT = 200

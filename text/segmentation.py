@@ -22,9 +22,9 @@ ABBREVIATIONS = {
 }
 #: In these languages "3. Mai" is a date, so a number with a full stop does not begin a list.
 WITH_ORDINALS = frozenset("cs da de et fi hr hu is lt lv no pl sk sl sr tr".split())
-_SIGNS = r"[-*+•‣▪◦·–—]|\d{1,3}\)|#{1,6}|>+"
+_SIGNS = r"[-*+•‣▪◦·–—→⇒►➤✓✗★☆]|(?:\d{1,3}|\(?[\da-zA-Z])\)|\[[ xX]\]|#{1,6}|>+"
 #: Bullets that need no space after them.
-_BULLETS = "[・●○■□◆◇※]"
+_BULLETS = "[・●○■□◆◇※①-⑳]"
 #: Indentation and a list's bullet or number, a heading's or a quotation's sign.
 _LEAD = regex.compile(rf"\s*+(?:(?:{_SIGNS}|\d{{1,3}}\.)\s++|{_BULLETS}\s*+)*+")
 _LEAD_WITH_ORDINALS = regex.compile(rf"\s*+(?:(?:{_SIGNS})\s++|{_BULLETS}\s*+)*+")

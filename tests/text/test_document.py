@@ -58,6 +58,7 @@ def prepared(document: Document) -> list[str]:
 @example("नमस्ते दुनिया।", "hi")
 @example("¿Abre a las 9?", "es")
 @example("67 seconds ago", "en")
+@example("(a) B", "en")
 def test_a_short_sentence_is_read_as_if_it_were_a_line_of_several(text, source):
     alone, line = (read(t, source, "zh") for t in (text, f"{text}\n"))
     assert alone.segments == line.segments
