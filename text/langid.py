@@ -10,7 +10,7 @@ import regex
 from py3langid.langid import MODEL_FILE, LanguageIdentifier  # type: ignore[import-untyped]
 
 from contract.languages import SCRIPTS, find_tag
-from text.placeholders import ADDRESS
+from text.placeholders import fill, find_protected
 from text.spelling import load_spelling, split_words
 
 #: ISO 639's code for an unidentified language.
@@ -76,7 +76,7 @@ class Identifier:
     def rank(self, text: str, languages: Collection[str] = ()) -> list[Guess]:
         """List the languages that `text` may be in, likeliest first, limited to `languages` if
         given. There are none if it has no letters, or none of their scripts."""
-        text = _drop_names(ADDRESS.sub(" ", text[:_ENOUGH])).strip()
+        text = _keep_words(text[:_ENOUGH]).strip()
         letters = len(_LETTER.findall(text))
         candidates = self._languages.intersection(languages or self._languages)
         # Japanese text has Chinese letters too, but Chinese text has no kana.
@@ -147,8 +147,11 @@ def load_model() -> LanguageIdentifier:
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
 
 
-def _drop_names(text: str) -> str:
-    """Return a text without its Latin words if it has others, and these have capitals."""
+def _keep_words(text: str) -> str:
+    """Return a text without addresses, variables and the like, and without its Latin words if
+    it has others, and these have capitals."""
+    kept = find_protected(text)
+    text = fill(text, kept, [" "] * len(kept))
     rest = _LATIN_WORD.sub(lambda word: word[0] if word[0].islower() else " ", text)
     has_others = _LETTER.search(rest) and not _LATIN_WORD.search(rest)
     return rest if has_others else text

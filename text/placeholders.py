@@ -103,8 +103,6 @@ _KINDS = {
     "emoji": r"\p{RI}\p{RI}|[0-9#*]\uFE0F?\u20E3"
     rf"|{_PICTURE}(?:\u200D{_PICTURE})*+",
 }
-#: Any address, also at the end of a word in a script without spaces.
-ADDRESS = regex.compile(f"{_KINDS['url']}|{_KINDS['email']}")
 #: A letter inside a word, where only an address can begin: with `http`, `ftp` or `file`.
 _NO_START = rf"(?!(?<=[{_WORD}])(?![\dfhFH])[{_WORD}])"
 _LOOSE = ("url", "email", "shortcode", "emoji")
