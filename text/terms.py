@@ -210,6 +210,9 @@ def settle(
 ) -> Sequence[Placeholder]:
     """Adapt a sentence's terms to its translation: a term that has moved to the start is
     capitalised, and one that has left it is not. `pair` is the source and target language."""
+    for number, found in enumerate(placeholders):
+        if found.role in (Role.OPENING, Role.CLOSING):
+            translated = translated.replace(f"{{{number}}}", "")
     (source, target), first = pair, _START.match(translated)
     begins = _BEGINNING.match(text)
     is_raised = begins is not None and begins[1].isupper()
