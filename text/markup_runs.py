@@ -82,9 +82,8 @@ def _list_pieces(source: str, tags: Tags) -> Iterator[_Piece]:
 
 
 def strip(source: str, tags: Tags) -> str:
-    """Return the text of HTML or XML without its tags, scripts and styles."""
-    tokens = scan(source, is_xml=tags.is_xml)
-    return unescape("".join(token.raw if token.is_text else " " for token in tokens))
+    """Return the text of HTML or XML to translate, without its tags."""
+    return " ".join(run.text for run in parse_markup(source, tags) if not run.is_markup)
 
 
 def escape_html(text: str) -> str:
