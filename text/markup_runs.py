@@ -149,12 +149,9 @@ class _Element:
 def _find_inline(tokens: list[Token], tags: Tags) -> set[int]:
     """Return the indexes of the tags that do not end a sentence: in XML, those next to text."""
     if not tags.is_xml:
-        inline = INLINE.union(tags.inline).difference(tags.splitting)
-        known = {
-            index
-            for index, token in enumerate(tokens)
-            if token.name in inline or token.raw.startswith("<!--")  # of React
-        }
+        # Comments have no name; React writes them between words.
+        inline = INLINE.union(tags.inline, ("",)).difference(tags.splitting)
+        known = {index for index, token in enumerate(tokens) if token.name in inline}
         return known | _find_in_messages(tokens)
     opened, names = [_Element()], Counter[str]()
     elements = [*opened]
