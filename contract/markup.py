@@ -114,10 +114,11 @@ class _Reader:
         if source.startswith("<![CDATA[", start) and start < self._last["]]>"]:
             return Token(source[start : self._find_end("]]>", start)])
         named = (_XML_NAME if self._is_xml else _NAME).match(source, start)
-        if not named or source.startswith("</", start):
-            name = self._read_name(named[1]) if named else ""
+        name = named[1] if named else ""
+        name = name if self._is_xml else name.lower()
+        if not name or source.startswith("</", start):
             return Token(source[start : self._find_end(">", start)], name)
-        return self._read_start(start, self._read_name(named[1]))
+        return self._read_start(start, name)
 
     def _read_start(self, start: int, name: str) -> Token:
         """Read a start tag. If every later `>` is inside quotes, this tag and all later ones
@@ -127,9 +128,6 @@ class _Reader:
         raw = tag[0] if tag else self._source[start : self._find_end(">", start)]
         is_opaque = name in _OPAQUE and not self._is_xml
         return Token(raw, name, True, is_kept=is_opaque or _is_kept(raw))
-
-    def _read_name(self, name: str) -> str:
-        return name if self._is_xml else name.lower()
 
     def _find_end(self, sign: str, start: int) -> int:
         """Return the end of the next `sign`, or of the source."""

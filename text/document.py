@@ -319,9 +319,8 @@ def _show(
 def _find_core(
     text: str, placeholders: Sequence[Placeholder]
 ) -> tuple[slice, slice] | None:
-    """Return the characters and placeholders of a sentence that the model must see, or None if
-    no words are left: without tags around all of it, and at its edges without tags of other
-    sentences too and loose placeholders."""
+    """Return the characters and placeholders of a sentence that the model must see, without
+    tags around or beside it and loose placeholders at its edges, or None without words."""
     lone = find_lone(placeholders)
     ends = [0, *(p.end for p in placeholders)]
     starts = [*(p.start for p in placeholders), len(text)]

@@ -148,13 +148,11 @@ def load_model() -> LanguageIdentifier:
 
 
 def _keep_words(text: str) -> str:
-    """Return a text without addresses, variables and the like, and without its Latin words if
-    it has others, and these have capitals."""
+    """Drop what translations keep, and Latin words with capitals among others' letters."""
     kept = find_protected(text)
     text = fill(text, kept, [" "] * len(kept))
     rest = _LATIN_WORD.sub(lambda word: word[0] if word[0].islower() else " ", text)
-    has_others = _LETTER.search(rest) and not _LATIN_WORD.search(rest)
-    return rest if has_others else text
+    return rest if _LETTER.search(rest) and not _LATIN_WORD.search(rest) else text
 
 
 def _share(count: int) -> float:

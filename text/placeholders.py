@@ -110,8 +110,7 @@ _WITH_DIGITS = ("quantity", "version", "number", "standard", "product")
 
 
 def _compile(*left_out: str) -> regex.Pattern[str]:
-    kinds = [(name, kind) for name, kind in _KINDS.items() if name not in left_out]
-    found = "|".join(f"(?P<{n}>{k})" for n, k in kinds)
+    found = "|".join(f"(?P<{n}>{k})" for n, k in _KINDS.items() if n not in left_out)
     return regex.compile(f"{_NO_START}(?:{found})", regex.DOTALL)
 
 
