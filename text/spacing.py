@@ -99,14 +99,11 @@ def place(
         elif isinstance(piece, str) and not visible:
             waiting.append(piece)
         else:
-            yield from (_look(other, visible) for other in waiting)
+            for each in waiting:
+                yield each if isinstance(each, str) else replace(each, after=visible)
             yield piece
             before, waiting, at = visible, [], None
     yield from (other if isinstance(other, str) else other.text for other in waiting)
-
-
-def _look(piece: str | Separator, after: str) -> str | Separator:
-    return piece if isinstance(piece, str) else replace(piece, after=after)
 
 
 def separate(before: str, separator: str, after: str, spacing: Spacing) -> str:

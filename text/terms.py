@@ -334,9 +334,7 @@ class TermCache:
 
     read_entries: Callable[[str, str], bytes]
     pause: Callable[[], None] = lambda: None
-
-    def __post_init__(self) -> None:
-        self._kept: OrderedDict[_Key, tuple[Terms, int]] = OrderedDict()
+    _kept: OrderedDict[_Key, tuple[Terms, int]] = field(default_factory=OrderedDict)
 
     def has(self, choice: Choice, source: str) -> bool:
         """Whether `take` returns at once."""

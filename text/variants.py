@@ -45,9 +45,8 @@ def convert(text: str, variant: str) -> str:
         return "".join(_TO_LATIN.get(character, character) for character in raised)
     # Latin words among Cyrillic ones are names.
     if variant == "sr-Cyrl" and not _CYRILLIC_LETTER.search(text):
-        composed = unicodedata.normalize(
-            "NFC", text
-        )  # macOS writes č as two characters
+        # macOS writes č as two characters.
+        composed = unicodedata.normalize("NFC", text)
         return _LATIN_WORD.sub(lambda match: _write_cyrillic(match[0]), composed)
     return text
 
