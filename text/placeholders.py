@@ -57,6 +57,8 @@ _URL_CHARACTER = (
 )
 #: The ending of a version: `2.0.0-rc.1`.
 _PRERELEASE = r"(?:-(?:alpha|beta|dev|pre|preview|rc|snapshot)(?:\.?\d++)?+)?+"
+#: Some languages write spaces in large numbers: `1 000 kg`.
+_AMOUNT = r"(?:\d{1,3}(?:[ \u00a0\u202f]\d{3}){1,4}+(?!\d)|\d++)"
 #: Dates and large numbers, which languages write differently: `22.11.2026`, `1.234.567`.
 _NUMBER = re.compile(
     r"(?:0?[1-9]|[12]\d|3[01])\.(?:0?[1-9]|1[0-2])\.(?:\d\d)?\d\d|\d{1,3}(?:\.\d{3})+"
@@ -87,7 +89,7 @@ _KINDS = {
     rf"|(?<![{_WORD}:]):[+-]1:",
     # A value, `:name`, but not a clock, a smiley, or a colon after a word.
     "value": rf"(?<![^\s(\[\"'«„“‘>]):[a-zA-Z_][a-zA-Z0-9_]++(?![{_WORD}:])",
-    "quantity": rf"(?<![{_WORD}.,])[-+−]?+\d++(?:[.,]\d++)*+[ \u00a0\u202f]?+"
+    "quantity": rf"(?<![{_WORD}.,])[-+−]?+{_AMOUNT}(?:[.,]\d++)*+[ \u00a0\u202f]?+"
     rf"(?:{'|'.join(_UNITS)})(?![{_WORD}])",
     "version": rf"(?:[vV](?<![{_WORD}.,-].)\d++(?:\.\d++)*+"
     rf"|\d(?<![{_WORD}.,-].)\d*+(?:\.\d++){{2,}}+)"
