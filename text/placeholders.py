@@ -57,8 +57,9 @@ _URL_CHARACTER = (
 )
 #: The ending of a version: `2.0.0-rc.1`.
 _PRERELEASE = r"(?:-(?:alpha|beta|dev|pre|preview|rc|snapshot)(?:\.?\d++)?+)?+"
-#: Some languages write spaces in large numbers: `1 000 kg`.
-_AMOUNT = r"(?:\d{1,3}(?:[ \u00a0\u202f]\d{3}){1,4}+(?!\d)|\d++)"
+#: Large numbers with spaces, ranges and fractions: `1 000 kg`, `5-10 kg`, `1/2 kg`.
+_AMOUNT = r"(?:\d++(?:[.,]\d++)*+[-–/×x'’]){0,2}+"
+_AMOUNT += r"(?:\d{1,3}(?:[ \u00a0\u202f]\d{3}){1,4}+(?!\d)|\d++)"
 #: Dates and large numbers, which languages write differently: `22.11.2026`, `1.234.567`.
 _NUMBER = re.compile(
     r"(?:0?[1-9]|[12]\d|3[01])\.(?:0?[1-9]|1[0-2])\.(?:\d\d)?\d\d|\d{1,3}(?:\.\d{3})+"
