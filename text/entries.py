@@ -43,8 +43,7 @@ def read_tsv(text: str) -> list[Entry]:
 def read_csv(text: str, source: str, target: str) -> list[Entry]:
     """Read columns with terms, translations and optionally the languages of both. Lines in
     other languages are skipped. Raises EntriesError."""
-    languages = source, target
-    return _check_entries(_split_columns(text.removeprefix("\ufeff"), languages))
+    return _check_entries(_split_columns(text.removeprefix("\ufeff"), (source, target)))
 
 
 def read_pairs(pairs: Iterable[Entry]) -> list[Entry]:

@@ -246,8 +246,7 @@ def _end(body: str, marks: str, language: str) -> str:
     """Return the sentence with a text's final marks in the language's form."""
     plain = "".join(_PLAIN[mark] for mark in marks)
     if set(plain) <= {".", "…"} and plain != ".":
-        is_wide = language in _WIDE
-        return body + ("……" if is_wide else "…" if "…" in plain else plain)
+        return body + ("……" if language in _WIDE else "…" if "…" in plain else plain)
     for mark in dict.fromkeys(plain):
         opener = _OPENERS.get(language, {}).get(mark)
         if opener and body.rfind(opener) <= body.rfind(mark):
