@@ -16,7 +16,7 @@ import yaml
 
 from catalog import Catalog, Model, checkpoint, describe_handler
 from contract import durable
-from handlers.engine.directories import Digests
+from handlers.engine.directories import Digests, list_states
 
 #: TorchServe must not give up on a model, because the registrar decides when to revive it.
 _RETRY_S = 86_400
@@ -91,9 +91,10 @@ def write_archives(desired: Iterable[Desired], store: Path) -> None:
 
 
 def version(model: Model, model_path: Path) -> str:
-    """Return a version that changes with the archive's content, to detect an old archive."""
-    digest = hashlib.sha256(_render_config(model, model_path).encode()).hexdigest()
-    return f"1.0-{digest[:8]}"
+    """Return a version that changes with the archive's content, to detect an old archive, and
+    with the weights, which are not in it."""
+    content = f"{_render_config(model, model_path)}{list_states(model_path)}"
+    return f"1.0-{hashlib.sha256(content.encode()).hexdigest()[:8]}"
 
 
 def is_ours(version: str) -> bool:

@@ -143,6 +143,15 @@ def list_files(directory: Path) -> list[str]:
     return [path.name for path in directory.iterdir() if path.exists()]
 
 
+def list_states(directory: Path) -> list[tuple[str, int, int]]:
+    """The name, size and time of each file in a directory, which a changed model changes."""
+    return [
+        (path.name, path.stat().st_size, path.stat().st_mtime_ns)
+        for path in sorted(directory.glob("*"))
+        if path.exists()  # no link to a file that is gone
+    ]
+
+
 def read_object(path: Path) -> dict[str, Any]:
     """Return the object in a JSON file, empty if there is none. Raises ModelError."""
     try:

@@ -113,6 +113,14 @@ def test_the_version_changes_with_the_content_only(model, weights, is_same):
     assert (version == archiver.version(KO, WEIGHTS)) == is_same
 
 
+def test_the_version_changes_with_the_weights(tmp_path: Path):
+    weights, seen = tmp_path / "model.safetensors", set[str]()
+    for content in ("old", "newer"):
+        weights.write_text(content)
+        seen.add(archiver.version(KO, tmp_path))
+    assert len(seen) == 2
+
+
 def test_our_versions_are_told_from_others():
     assert archiver.is_ours(archiver.version(KO, WEIGHTS))
     for other in ("1.0", "1.0-7f4118720", "1.0-7f411872\n"):

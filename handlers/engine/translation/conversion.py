@@ -26,6 +26,7 @@ from handlers.engine.directories import (
     ModelError,
     check_directory,
     find_damage,
+    list_states,
     read_object,
     read_settings,
     seal,
@@ -51,14 +52,8 @@ def converted_path(directory: Path, cache: Path, compute_type: str) -> Path:
     made = sorted(path.name for path in bundled.glob("*") if "-" not in path.name)
     if made:
         return bundled / (compute_type if compute_type in made else made[0])
-    state = [
-        (path.name, path.stat().st_size, path.stat().st_mtime_ns)
-        for path in sorted(directory.iterdir())
-        if path.exists()  # no link to a file that is gone
-    ]
-    digest = hashlib.sha256(
-        repr((_VERSION, str(directory.resolve()), state)).encode()
-    ).hexdigest()
+    given = _VERSION, str(directory.resolve()), list_states(directory)
+    digest = hashlib.sha256(repr(given).encode()).hexdigest()
     return cache / f"{directory.name}-{digest[:12]}" / compute_type
 
 
