@@ -69,8 +69,6 @@ def _up(wanted: Stack, lock: IO[bytes], timeout_s: float, bundled: Path | None) 
             f"{state} is damaged, and with it the options of the last start, such as "
             "required keys: remove it, and give them again."
         )
-    if last and not running:  # its ports may now differ
-        last = replace(last, port_offset=wanted.port_offset or last.port_offset)
     said = replace(
         wanted, settings=find_settings(os.environ), version=stack.find_version()
     )
@@ -184,13 +182,13 @@ def find(run: Path) -> Stack:
 
 def complete(wanted: Stack, last: Stack | None) -> Stack:
     """Return the wanted stack, with the missing options as at the last start."""
-    last = last or Stack(wanted.run, UNSAID, port_offset=wanted.port_offset)
+    last = last or Stack(wanted.run, UNSAID)
     maps = (wanted.map, last.map, catalog.MAP)
     kept = replace(
         wanted,
         map=next(path for path in maps if path != UNSAID),
         model=wanted.model or last.model,
-        port_offset=last.port_offset,
+        port_offset=wanted.port_offset or last.port_offset,
         tls=wanted.tls or last.tls,
         backend=wanted.backend or last.backend,
         settings=(last.settings or {}) | (wanted.settings or {}),

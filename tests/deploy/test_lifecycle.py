@@ -162,11 +162,10 @@ SAID: dict[str, Any] = {
     [
         ({}, None, {"map": catalog.MAP, "settings": {}}),
         ({}, RUNS, RUNS),
-        # A running stack keeps its ports.
         (
             SAID | {"port_offset": 2},
             RUNS,
-            SAID | {"port_offset": 1, "settings": RUNS["settings"] | SAID["settings"]},
+            SAID | {"port_offset": 2, "settings": RUNS["settings"] | SAID["settings"]},
         ),
         # With a head, `up` decides again whether the machine gets a gateway.
         (
