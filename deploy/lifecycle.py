@@ -5,7 +5,7 @@ import os
 import subprocess
 import symtable
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from http import HTTPStatus
@@ -283,7 +283,8 @@ def make_way(wanted: Stack, running: Stack | None) -> bool:
 
 
 def start(wanted: Stack, nginx: Path) -> None:
-    """Start supervisord, or the stopped programs. Running ones reload the map."""
+    """Start supervisord, or the stopped programs. Running ones read the map and nginx's files
+    again: an update may bring no other change."""
     supervision = Supervision(wanted)
     if not supervision.is_running():
         with wanted.writing():
@@ -297,8 +298,8 @@ def start(wanted: Stack, nginx: Path) -> None:
         console.print(f"Started what was not running: {', '.join(started)}.")
     if "registrar" not in started:
         supervision.restart("registrar")
-    if wanted.is_door and "gateway" not in started:
-        supervision.signal("gateway", "HUP")
+    if wanted.is_door:
+        _hang_up(supervision, started)
 
 
 def show_translation(wanted: Stack, models: Catalog) -> None:
@@ -344,9 +345,14 @@ def reload(running: Stack, nginx: Path) -> None:
     check_names((ROOT / _GUNICORN).read_text("utf-8"))
     with running.writing():
         running.write_nginx(running.run / "nginx")
-    supervision = Supervision(running)
+    _hang_up(Supervision(running))
+
+
+def _hang_up(supervision: Supervision, started: Collection[str] = ()) -> None:
+    """Have the gateway and nginx read their files again, unless they have just `started`."""
     for program in ("gateway", "nginx"):
-        supervision.signal(program, "HUP")
+        if program not in started:
+            supervision.signal(program, "HUP")
 
 
 def restart(running: Stack) -> None:

@@ -342,8 +342,11 @@ def test_a_port_that_is_taken_ends_nothing(wanted: Stack, ended: list[Stack]):
     ("supervision", "calls"),
     [
         (FakeSupervision(is_up=False), [f"start with {NGINX}"]),
-        (FakeSupervision(is_up=True), ["restart registrar", "HUP gateway"]),
-        (FakeSupervision(is_up=True, stopped=["gateway", "registrar"]), []),
+        (
+            FakeSupervision(is_up=True),
+            ["restart registrar", "HUP gateway", "HUP nginx"],
+        ),
+        (FakeSupervision(is_up=True, stopped=["gateway", "nginx", "registrar"]), []),
     ],
     ids=["nothing runs", "all run", "some had stopped"],
 )
