@@ -28,16 +28,18 @@ EXTRAS = $(if $(HEAD)$(filter ray,$(BACKEND)),cluster) $(filter lingua,$(BABELGA
 # Those added earlier get their new versions after an upgrade: the stack remembers its options.
 READY = $(sort .venv/ready $(wildcard .venv/ready-*) $(patsubst %,.venv/ready-%,$(EXTRAS)))
 MODELS = $(if $(MODEL),--model "$(MODEL)") $(if $(CONFIG),--map "$(CONFIG)") $(if $(ADDRESS),--address "$(ADDRESS)")
+# Whether an option is given, and not as `no` or `0`.
+YES = $(filter-out no 0,$($(1)))
 OPTIONS = $(MODELS) $(if $(TLS),--tls "$(TLS)") $(if $(BACKEND),--backend "$(BACKEND)")
 
 up: $(READY)  ## start the stack and show a translation  [MODEL=dir or hub name] [CONFIG=map] [BUNDLE=file] [TLS=cert.pem,key.pem] [BACKEND=ray] [ADDRESS=ip]
 	@$(BIN)/python -m deploy up $(OPTIONS) $(if $(BUNDLE),--bundle "$(BUNDLE)")
 
 join: $(READY)  ## add this machine to a Ray cluster  HEAD=ip [ADDRESS=ip] [GATEWAY=yes, with MODEL= and CONFIG= of the head]
-	@$(BIN)/python -m deploy join --head "$(HEAD)" $(MODELS) $(if $(GATEWAY),--gateway)
+	@$(BIN)/python -m deploy join --head "$(HEAD)" $(MODELS) $(if $(call YES,GATEWAY),--gateway)
 
 down: .venv/ready  ## stop the stack  [FORGET=yes: the next start uses the defaults]
-	@$(BIN)/python -m deploy down $(if $(FORGET),--forget)
+	@$(BIN)/python -m deploy down $(if $(call YES,FORGET),--forget)
 
 status: .venv/ready  ## show processes and languages
 	@$(BIN)/python -m deploy status
@@ -52,10 +54,10 @@ monitor: .venv/ready  ## run Prometheus next to the running stack until Ctrl-C  
 	@$(BIN)/python -m deploy monitor $(if $(PORT),--port "$(PORT)")
 
 service: $(READY)  ## print a systemd unit for this clone  [options of up or join]
-	@$(BIN)/python -m deploy unit $(OPTIONS) $(if $(HEAD),--head "$(HEAD)") $(if $(GATEWAY),--gateway)
+	@$(BIN)/python -m deploy unit $(OPTIONS) $(if $(HEAD),--head "$(HEAD)") $(if $(call YES,GATEWAY),--gateway)
 
 image: .venv/ready-dev  ## build the container image with buildah and get a translation from it  [FRESH=1]
-	@$(BIN)/python -m deploy image $(if $(FRESH),--fresh)
+	@$(BIN)/python -m deploy image $(if $(call YES,FRESH),--fresh)
 	@$(PYTEST) -q -m 'image or kubectl' tests/e2e/test_image.py tests/deploy/test_kubernetes.py
 
 quick: .venv/ready-dev  ## run the tests that need no stack, in a minute
