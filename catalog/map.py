@@ -195,7 +195,7 @@ def read_file(path: Path) -> Any:
     """Return the JSON in a file. Raises CatalogError if it is unreadable or repeats a key."""
     try:
         return json.loads(path.read_text("utf-8"), object_pairs_hook=_refuse_duplicates)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise CatalogError(f"{path}: {error}") from error
 
 

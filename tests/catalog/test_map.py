@@ -131,6 +131,7 @@ def test_a_bad_device_is_refused(device: Any):
             "\"ko\" appears twice, as '0' and as '1'; expected each key once",
             id="a key twice",
         ),
+        pytest.param(b"[" * 100_000, "recursion depth exceeded", id="brackets"),
         pytest.param(None, "No such file", id="missing"),
         pytest.param(
             b'{"detection": {}, "cluster": {"captioning": {"gpus": 1}}}',
