@@ -37,7 +37,7 @@ command = make_command(
     *(app, Path(__file__).with_name("options.yaml")),
     *(nodes.AddressError, CatalogError, ModelError, SettingsError, StackError),
     *(ManagementError, DashboardError, DeploymentError, OSError),
-    KeyboardInterrupt,
+    *(KeyboardInterrupt, OverflowError),  # a port above 65535
 )
 
 

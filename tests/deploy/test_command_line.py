@@ -129,11 +129,14 @@ def test_a_port_that_does_not_exist_is_refused(run, tmp_path: Path, offset: str)
     assert not (tmp_path / "run").exists()
 
 
-def test_what_the_disk_refuses_is_told_without_a_traceback(run, monkeypatch):
+@pytest.mark.parametrize(("port", "said"), [("1", "No such"), ("70000", "0-65535")])
+def test_what_the_system_refuses_is_told_without_a_traceback(
+    run, monkeypatch, port: str, said: str
+):
     monkeypatch.setattr(lifecycle, "find", lambda run: Stack(run, run))
     monkeypatch.setattr(lifecycle, "ensure", lambda *_: [Path("/bin/true")])
-    result = run(None, "--port", "1", command="monitor")
-    assert (result.exit_code, "No such file" in result.stdout) == (1, True)
+    result = run(None, "--port", port, command="monitor")
+    assert (result.exit_code, said in result.stdout) == (1, True)
 
 
 def test_the_status_of_programs_of_another_version_is_shown(run, monkeypatch):
