@@ -5,7 +5,7 @@ import os
 import subprocess
 import symtable
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from http import HTTPStatus
@@ -298,8 +298,9 @@ def start(wanted: Stack, nginx: Path) -> None:
         console.print(f"Started what was not running: {', '.join(started)}.")
     if "registrar" not in started:
         supervision.restart("registrar")
-    if wanted.is_door:
-        _hang_up(supervision, started)
+    for program in ("gateway", "nginx") if wanted.is_door else ():
+        if program not in started:
+            supervision.signal(program, "HUP")
 
 
 def show_translation(wanted: Stack, models: Catalog) -> None:
@@ -345,14 +346,9 @@ def reload(running: Stack, nginx: Path) -> None:
     check_names((ROOT / _GUNICORN).read_text("utf-8"))
     with running.writing():
         running.write_nginx(running.run / "nginx")
-    _hang_up(Supervision(running))
-
-
-def _hang_up(supervision: Supervision, started: Collection[str] = ()) -> None:
-    """Have the gateway and nginx read their files again, unless they have just `started`."""
+    supervision = Supervision(running)
     for program in ("gateway", "nginx"):
-        if program not in started:
-            supervision.signal(program, "HUP")
+        supervision.signal(program, "HUP")
 
 
 def restart(running: Stack) -> None:
@@ -381,14 +377,13 @@ def check_edited(stack: Stack, nginx: Path, map_path: Path | None) -> None:
     checks = {
         "nginx/nginx.conf": [
             *(str(nginx), "-t", "-q", "-p", f"{stack.run}/nginx/", "-c", str(main))
-        ],
-        _GUNICORN: [
+        ]
+    }
+    if map_path:
+        checks[_GUNICORN] = [
             *(str(program), "--check-config", "--config", f"{ROOT}/{_GUNICORN}"),
             "gateway.app:create_app()",
-        ],
-    }
-    if not map_path:
-        del checks[_GUNICORN]
+        ]
     environment = stack.environment() | {variables.MAP.name: str(map_path)}
     del environment[variables.PROMETHEUS.name]  # the stack would keep its counters
     for file, command in checks.items():

@@ -106,8 +106,8 @@ class TorchServe:
         table = make_table(
             "serves", "model", "device", "READY", "queue", "batch", "delay ms"
         )
-        states = {model: self._management.describe(model.name) for model in models}
-        for model, found in states.items():
+        pairs = [(model, self._management.describe(model.name)) for model in models]
+        for model, found in pairs:
             state: Sequence[object] = ("not registered", "-", "-", "-")
             if found:
                 state = (
@@ -117,7 +117,7 @@ class TorchServe:
             cells = (" ".join(model.serves), model.settings.model, model.device)
             table.add_row(*cells, *map(str, state))
         console.print(table, soft_wrap=False)
-        return all(found and found.serves(model) for model, found in states.items())
+        return all(found and found.serves(model) for model, found in pairs)
 
 
 def mend(desired: Sequence[Desired], management: Management) -> None:

@@ -91,8 +91,7 @@ def write_archives(desired: Iterable[Desired], store: Path) -> None:
 
 
 def version(model: Model, model_path: Path) -> str:
-    """Return a version that changes with the archive's content, to detect an old archive, and
-    with the weights, which are not in it."""
+    """Return a version that changes with the archive's content and with the weights' files."""
     content = f"{_render_config(model, model_path)}{list_states(model_path)}"
     return f"1.0-{hashlib.sha256(content.encode()).hexdigest()[:8]}"
 

@@ -114,11 +114,9 @@ def test_the_version_changes_with_the_content_only(model, weights, is_same):
 
 
 def test_the_version_changes_with_the_weights(tmp_path: Path):
-    weights, seen = tmp_path / "model.safetensors", set[str]()
-    for content in ("old", "newer"):
-        weights.write_text(content)
-        seen.add(archiver.version(KO, tmp_path))
-    assert len(seen) == 2
+    before = archiver.version(KO, tmp_path)
+    (tmp_path / "model.safetensors").touch()
+    assert archiver.version(KO, tmp_path) != before
 
 
 def test_our_versions_are_told_from_others():
