@@ -5,10 +5,13 @@ import os
 from pathlib import Path
 from typing import Any
 
+from prometheus_client import values
+
 from contract import variables
 from contract.cpus import count_cpus
 from gateway.cache.table import share
 from gateway.settings import read_settings
+from gateway.shared_memory import take_place
 from text.langid import load_model
 from text.spelling import load_spelling
 
@@ -17,6 +20,9 @@ bind = variables.GATEWAY_BIND.read()
 
 # Whether the models run in the gateway's own process.
 _IS_EMBEDDED = os.environ.get("GATEWAY_BACKEND") == "embedded"
+
+# The folder of the processes' counters; empty without a stack.
+_COUNTERS = variables.PROMETHEUS.given
 
 # One process for every two CPUs that we may use: models and nginx need the others. With
 # embedded models, one in all: each process would load its own models and split every batch.
@@ -69,13 +75,18 @@ def on_starting(server: Any) -> None:
     load_model()
     load_spelling()
     share(read_settings().cache_bytes)
-    given = os.environ.get("PROMETHEUS_MULTIPROC_DIR")
-    if given:
-        folder = Path(given)
+    if _COUNTERS:
+        folder = Path(_COUNTERS)
         # Empty the folder, do not remove it: in /dev/shm another user could claim its name.
         folder.mkdir(parents=True, exist_ok=True)
         for file in folder.iterdir():
             file.unlink()
+
+
+def post_fork(server: Any, worker: Any) -> None:
+    """Continue the counters of an ended process, if there is one: its files would remain."""
+    if _COUNTERS and (taken := take_place(Path(_COUNTERS))):
+        values.ValueClass = values.MultiProcessValue(lambda: taken[1])  # type: ignore[no-untyped-call]
 
 
 def post_worker_init(worker: Any) -> None:

@@ -286,6 +286,8 @@ def test_a_killed_worker_comes_back_and_its_counts_stay(running):
     wait_until(lambda: master.children() not in ([], [worker]) and is_alive(url))
     requests.get(f"{url}/languages", timeout=LIMIT_S)
     assert count_requests(url, "/languages", 200) == before + 1
+    counters = Path(master.environ()["PROMETHEUS_MULTIPROC_DIR"])
+    assert len([*counters.glob("*.db")]) == 2  # the new process goes on with both
 
 
 @pytest.mark.parametrize(
