@@ -109,22 +109,22 @@ MAX_FILE_LINES, MAX_FUNCTION_LINES = 600, 60
 LONG = {"ray_backend/bulk/command.py: command"}
 #: The bounds of the whole: growth costs a deletion elsewhere. Lower them when something goes.
 BOUNDS = {
-    "lines of source": 46_460,
-    "lines of tests": 44_730,
+    "lines of source": 46_330,
+    "lines of tests": 44_950,
     "modules": 292,
-    "words of documentation": 37_530,
+    "words of documentation": 37_610,
     "settings": 80,
 }
 #: Lines of each folder when the bounds were set, to name those that grew.
 LINES = """
-    benchmarks:5305 catalog:1813 clients:3034 contract:1456 deploy:2662 documents:6386
-    gateway:13610 handlers:3429 models:2267 ray_backend:2439 tests/*.py:3096
-    tests/benchmarks:1562 tests/catalog:1345 tests/chaos:938 tests/clients:2279
-    tests/cluster:528 tests/contract:727 tests/deploy:2509 tests/documents:3687
-    tests/durability:988 tests/e2e:4787 tests/fuzz:346 tests/gateway:10889
-    tests/handlers:3503 tests/models:775 tests/page:1688 tests/ray_backend:2573
-    tests/text:1478 tests/torchserve_backend:744 tests/upgrade:279 text:3445
-    torchserve_backend:605
+    benchmarks:5178 catalog:1795 clients:3021 contract:1455 deploy:2646 documents:6406
+    gateway:13619 handlers:3442 models:2267 ray_backend:2442 tests/*.py:3101
+    tests/benchmarks:1562 tests/catalog:1357 tests/chaos:938 tests/clients:2284
+    tests/cluster:528 tests/contract:727 tests/deploy:2520 tests/documents:3706
+    tests/durability:988 tests/e2e:4802 tests/fuzz:346 tests/gateway:10976
+    tests/handlers:3521 tests/models:775 tests/page:1708 tests/ray_backend:2589
+    tests/text:1489 tests/torchserve_backend:750 tests/upgrade:279 text:3451
+    torchserve_backend:602
 """
 #: Class names that several files use. An API's schemas are named in its own words, and OpenAPI
 #: adds the API's name; a `Translation` is also a class of an engine.
