@@ -1,6 +1,4 @@
-"""HTTP servers for tests: one that closes all its connections when it ends, and one based on it
-that follows a script.
-"""
+"""HTTP servers that close their connections when they end; one of them follows a script."""
 
 from __future__ import annotations
 
@@ -78,6 +76,11 @@ class ClosingServer(ThreadingHTTPServer):
         self._open.discard(request)
         super().shutdown_request(request)
 
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Ignore clients that were killed."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
+
     def close_connections(self) -> None:
         for client in list(self._open):
             with suppress(OSError):
@@ -108,13 +111,6 @@ class QuietHandler(BaseHTTPRequestHandler):
         """Log nothing."""
 
 
-class _PatientServer(ClosingServer):
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore clients that were killed."""
-        if not isinstance(sys.exception(), OSError):
-            super().handle_error(request, client_address)
-
-
 @dataclass(kw_only=True)
 class ScriptedServer:
     """A server that answers each of the next requests by a behaviour set with `will`, and later
@@ -134,7 +130,7 @@ class ScriptedServer:
     def __post_init__(self) -> None:
         self._script: list[str] = []
         self.arrival = threading.Condition()
-        self.server = _PatientServer(("127.0.0.1", 0), partial(self.handler, self))
+        self.server = ClosingServer(("127.0.0.1", 0), partial(self.handler, self))
 
     def __enter__(self) -> Self:
         self.server.start()
