@@ -1,6 +1,4 @@
-"""Fixtures and rules of all tests: markers by folder, Hypothesis profiles, the order of the
-files, and the report at the end of a run.
-"""
+"""Fixtures and rules of all tests: markers, Hypothesis profiles, order of files, reports."""
 
 import gc
 import os

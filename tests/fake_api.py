@@ -1,6 +1,4 @@
-"""A scripted fake of our API on loopback: it puts texts into brackets and documents after a
-mark, and captions frames with the numbers drawn in them.
-"""
+"""A scripted fake of our API: it brackets texts, marks documents, and reads drawn numbers."""
 
 from __future__ import annotations
 
@@ -91,8 +89,7 @@ class FakeApi(ScriptedServer):
     is_ready: bool = True
     tasks: Any = field(default_factory=lambda: TASKS)
     tasks_status: int = 200
-    #: Every request with texts or an array, in the order of arrival, except checks of a
-    #: language, which have an empty text.
+    #: Every request with texts or an array, except checks of a language (an empty text).
     asked: list[ApiCall] = field(default_factory=list)
     #: While it is not set, requests wait and documents make no progress.
     is_open: threading.Event = field(default_factory=threading.Event)
@@ -201,8 +198,7 @@ class _Handler(ScriptedHandler):
             fake.leave()
 
     def answer(self, status: int, content: Any, retry_after: str = "0") -> None:
-        """Reply in JSON. A refusal may be repeated at once, or without `retry_after` at
-        will."""
+        """Reply in JSON. A refusal may be repeated at once; without `retry_after`, at will."""
         body = content if isinstance(content, bytes) else json.dumps(content).encode()
         self.reply(status, body, {"Retry-After": retry_after} if retry_after else {})
 

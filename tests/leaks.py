@@ -24,8 +24,7 @@ _HELPERS = ("resource_tracker", "forkserver")
 
 
 class Traces:
-    """The places where the tests of one run may leave traces: pytest's folder of temporary
-    files, and the machine's in it."""
+    """The places where a run may leave traces: pytest's folder, and the machine's in it."""
 
     def __init__(self, base: Path) -> None:
         self.base, self.temporary = base, base / "temporary"

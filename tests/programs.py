@@ -48,8 +48,7 @@ def spawn(*command: object, cwd: Path = ROOT, **changed: str) -> subprocess.Pope
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        # Programs that a shell starts in the background ignore Ctrl-C, and so do their
-        # children.
+        # Programs that a shell starts in the background, and their children, ignore it.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
 
@@ -63,8 +62,7 @@ def find_or_skip(program: Program) -> Path:
 
 
 def make_certificate(folder: Path, names: str = "DNS:localhost,IP:127.0.0.1") -> str:
-    """Write a self-signed certificate for these names and its key, and return both files as
-    `--tls` expects them."""
+    """Write a self-signed certificate and its key; return both files as `--tls` takes them."""
     folder.mkdir(exist_ok=True)
     certificate, key = folder / "certificate.pem", folder / "key.pem"
     curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]

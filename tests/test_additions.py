@@ -1,6 +1,5 @@
 """A new task takes one file per package and a line in `contract/`, another API one file and an
-entry: a toy task and the API of CONTRIBUTING.md are added and used.
-"""
+entry: a toy task and the API of CONTRIBUTING.md are added and used."""
 
 import json
 import re

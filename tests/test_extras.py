@@ -1,6 +1,5 @@
 """Packages that only some programs need: each is declared where it is imported, make verbs add
-it (checked by a dry run), and a program without it prints the command that installs it.
-"""
+it (checked by a dry run), and a program without it prints the command that installs it."""
 
 import hashlib
 import itertools

@@ -1,6 +1,5 @@
 """The limits of connections, queues, files and uploads agree in nginx, the gateway and
-TorchServe: nginx admits no more than they can handle, so that each refusal is our document.
-"""
+TorchServe: nginx admits no more than they can handle, so that each refusal is our document."""
 
 import os
 import re

@@ -1,6 +1,4 @@
-"""Our modules that answer one request to translate, in the gateway and in a TorchServe worker:
-a reader who knows them knows the whole path.
-"""
+"""Our modules that answer one request to translate, in the gateway and in a worker."""
 
 import json
 import sys
@@ -28,8 +26,7 @@ OUTSIDE = {"gateway/http/message.py", "gateway/http/worker.py"}
 
 
 def trace(prepare: Callable[[], Callable[[], object]]) -> set[str]:
-    """Return our modules whose code runs in the prepared work, and in the threads that the
-    preparation starts."""
+    """Return our modules that run in the prepared work, and in threads of the preparation."""
     found: set[str] = set()
 
     def note(frame: FrameType, event: str, _: Any) -> None:

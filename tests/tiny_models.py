@@ -1,6 +1,4 @@
-"""Tiny checkpoints of every family of translation models: random weights, and the same files as
-on the hub, made by the same libraries.
-"""
+"""Tiny checkpoints of every family of translation models, with the same files as on the hub."""
 
 import io
 import json
@@ -39,8 +37,7 @@ def build_m2m100(directory: Path, positions: int = POSITIONS) -> Path:
 
 
 def build_nllb(directory: Path) -> Path:
-    """Build a facebook/nllb-200-distilled-600M: fairseq's ids, then the languages, a mask and
-    unused rows."""
+    """Build a facebook/nllb-200-distilled-600M: fairseq's ids, languages, mask, unused rows."""
     model = train_pieces(LANGUAGES, kind="bpe")
     pieces = list_pieces(model)[3:]
     tokens = ["<s>", "<pad>", "</s>", "<unk>", *pieces]

@@ -103,9 +103,8 @@ def stop(scene: Scene, rng: random.Random, *, name: str) -> None:
     with scene.note(scene.frozen if name in _NGINX else []):
         victim.suspend()
         try:
-            if (
-                name == "supervisord"
-            ):  # fill its pipe: nginx logs each of these requests
+            # Fill its pipe: nginx logs each of these requests.
+            if name == "supervisord":
                 kind, junk = "junk while it stands still", Request(b"", "/no/such/path")
                 _ask_at(scene, kind, [junk], [number / 900 for number in range(900)])
             time.sleep(_STOPS_S[name])
@@ -124,8 +123,7 @@ def reload(scene: Scene, rng: random.Random) -> None:
 
 
 def break_map(scene: Scene, rng: random.Random) -> None:
-    """Kill the gateway's workers while the map has a syntax error, as during an edit, so that
-    others are forked; then undo the edit."""
+    """Kill the gateway's workers while the map has a syntax error; then undo the edit."""
     master = scene.find("gateway master")
     if master is None:
         return

@@ -1,6 +1,4 @@
-"""Clients with known right answers, a record of their requests, and hostile requests, drawn
-from a seed.
-"""
+"""Clients with known right answers, a record of their requests, and hostile requests."""
 
 import gzip
 import http.client

@@ -1,6 +1,5 @@
 """The scene of the faults: a stack, and the windows of its disruptions. nginx's answers may be
-late by the time that it waited for a core, whatever program used the core.
-"""
+late by the time that it waited for a core, whatever program used the core."""
 
 import time
 from collections import Counter
@@ -19,8 +18,7 @@ from tests.e2e.real_stack import VICTIMS
 
 T = TypeVar("T")
 
-#: The time in which a killed process must be replaced: in seconds, or in multiples of the
-#: stack's start time if that is longer.
+#: A killed process must be back in these seconds, or multiples of the stack's start time.
 BACK_S, _TIMES_START = 30.0, 3
 _LOOK_S, _CUT_S = 0.05, 5.0
 #: The interval of reading nginx's waits for a core, and the shortest wait that counts.
@@ -112,8 +110,7 @@ class Scene:
         return self.read(name, lambda: VICTIMS[name](self.stack), default=None)
 
     def read(self, what: str, read: Callable[[], T], default: T) -> T:
-        """Read once it is possible. If it is not in time, note a violation and return the
-        default."""
+        """Read once it is possible; if not in time, note a violation and return the default."""
         found: list[T] = []
 
         def look() -> bool:

@@ -1,6 +1,5 @@
 """Random faults on a real stack under load, and the promises that must hold nevertheless: the
-stack is measured, disrupted, and measured again once it is ready.
-"""
+stack is measured, disrupted, and measured again once it is ready."""
 
 import os
 import random
@@ -83,8 +82,7 @@ def scene(tmp_path_factory, pytestconfig) -> Scene:
         look = repeat(lambda: scene.traces.update(find_open_traces(scene)), LOOK_S)
         with look, watch_nginx(scene):
             scene.capacity = find_capacity(scene)
-            # Warm up: batches of every length allocate buffers, and long texts start the
-            # processes that read them.
+            # Warm up: batches of every length allocate buffers; long texts start readers.
             measure_under_load(scene, questions)
             send_texts(scene, random.Random(seed))
             before = measure_under_load(scene, questions)

@@ -1,6 +1,4 @@
-"""Bulk work on a cluster: the results have every id exactly once, whichever machine ends, and
-requests are still answered.
-"""
+"""Bulk work on a cluster: whichever machine ends, the results have every id exactly once."""
 
 import re
 import signal

@@ -1,7 +1,6 @@
 """Counts the operations of a process on files in a folder and on databases, and interferes with
 one of them. Audit events of Python report files that are opened, renamed and removed;
-`contract.durable` makes the calls without an event.
-"""
+`contract.durable` makes the calls without an event."""
 
 import os
 import signal

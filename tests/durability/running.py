@@ -4,8 +4,7 @@ operations, in one process each, then starts it again and checks the result.
 A scenario is a module: `act(folder, diary)` fails, and `check(folder, diary)` continues in a
 new process. Optional: `prepare(folder)` creates the initial files, `interfere(folder, diary)`
 is run by another process meanwhile, and `LOOSE` has parts of the names that files may get
-before their content is synced.
-"""
+before their content is synced."""
 
 import os
 import shutil

@@ -1,6 +1,5 @@
 """Each disk operation is killed, fails, finds the disk full, or comes after another process has
-done the same; then the program starts again, and nothing is lost, torn or billed twice.
-"""
+done the same; then the program starts again, and nothing is lost, torn or billed twice."""
 
 import sys
 
@@ -26,7 +25,6 @@ SCENARIOS = {
 @pytest.mark.faults
 @pytest.mark.parametrize(("scenario", "least"), SCENARIOS.items(), ids=SCENARIOS)
 def test_a_fault_at_any_operation_loses_nothing(scenario: str, least: int):
-    """The program prints the number of operations for each fault, and fails if one has broken a
-    promise."""
+    """The program prints each fault's number of operations, or fails at a broken promise."""
     command = (sys.executable, "-m", "tests.durability.running", scenario, *Fault)
     assert min(map(int, run(*command, limit_s=600).split())) >= least

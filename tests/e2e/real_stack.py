@@ -30,8 +30,7 @@ from tests.programs import call
 START_S = 300
 #: A word in the command line of TorchServe's workers.
 MODEL_WORKER = "model_service_worker"
-#: The time before a client's next request. Without it the clients alone would saturate the
-#: cores, and requests would fail for that reason.
+#: A pause before the next request: without it, clients alone would saturate the cores.
 _PAUSE_S = 0.05
 _JOIN_S = 60.0
 
@@ -39,8 +38,7 @@ _JOIN_S = 60.0
 def run_deploy(
     *arguments: str, cache: Path, root: Path = ROOT
 ) -> subprocess.CompletedProcess[str]:
-    """Run `python -m deploy …` in a clone, as its Makefile does, for a user who has another
-    TorchServe."""
+    """Run `python -m deploy …` as a clone's Makefile does, for a user of another TorchServe."""
     given = {"BABELGATE_CACHE": str(cache), "TS_CONFIG_FILE": "/their/properties"}
     environment = os.environ | given | {"COLUMNS": "160"}
     command = (sys.executable, "-m", "deploy", *arguments)
@@ -96,8 +94,7 @@ def wait_until(
 def keep_asking(
     target: Target, manner: Manner, *, clients: int = 16
 ) -> Iterator[list[LoadReply]]:
-    """Let `clients` clients ask during the block, each with a pause after an answer. The
-    yielded list is complete once they have stopped."""
+    """Let clients ask during the block, with pauses; the yielded list is complete after it."""
     generator, stop = Generator(target, manner), threading.Event()
 
     def find_next(reply: LoadReply) -> float | None:
@@ -199,8 +196,7 @@ def start_stack(
 
 
 def list_ours(run: Path) -> list[psutil.Process]:
-    """Return the processes of the stack in a run directory, including supervisord and the
-    stack's own commands."""
+    """Return a stack's processes, including supervisord and the stack's own commands."""
     found = []
     for process in psutil.process_iter():
         with suppress(psutil.Error):

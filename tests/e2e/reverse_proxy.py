@@ -50,8 +50,7 @@ def find_port() -> int:
 def start_nginx(
     run: Path, gateway: str, edits: Mapping[str, str] | None = None
 ) -> Iterator[tuple[str, psutil.Process]]:
-    """Start nginx before a gateway's address, with our configuration, one worker, a free port
-    and edits; yield its URL and its process."""
+    """Start nginx with our configuration and edits on a free port; yield URL and process."""
     for folder in ("temp", "logs"):
         (run / folder).mkdir(parents=True)
     text, port = (ROOT / "nginx/nginx.conf").read_text("utf-8"), find_port()

@@ -123,8 +123,7 @@ def test_a_client_with_many_texts_leaves_others_their_share(stack: Stack):
         return statuses
 
     def count_overtaken() -> float:
-        """Count the rows that the model gets before it answers a modest client, which retries
-        if a busy machine refuses."""
+        """Count the rows that the model gets before it answers a client that retries."""
         status = 429
         while status == 429:
             before = count_sent(stack, "fr")

@@ -1,6 +1,4 @@
-"""Bulk work on a real Ray on this machine, whose processes are killed: the results have every
-id exactly once.
-"""
+"""Bulk work on a real Ray whose processes are killed: results have every id exactly once."""
 
 import json
 import shutil
@@ -80,8 +78,7 @@ class Place:
         command: Sequence[str] = COMMAND,
         **changed: str,
     ) -> Iterator[subprocess.Popen[str]]:
-        """Run the bulk command during the block, and kill it; all its processes must end.
-        Ctrl-C interrupts it."""
+        """Run the bulk command during the block, and kill it; all its processes must end."""
         places = [source or self.folder / "src", results or self.results]
         # A killed program leaves a folder of temporary files.
         changed |= {
@@ -162,8 +159,7 @@ def end(process: subprocess.Popen[str]) -> tuple[int, str]:
 
 
 def test_whatever_ends_a_run_nothing_is_lost_or_doubled(place: Place):
-    """A worker is killed, then the run is stopped. Meanwhile nothing listens beyond the
-    loopback interface."""
+    """A worker is killed, then the run is stopped. Nothing listens beyond loopback."""
     ids = place.write_sources(8 * MOST_TEXTS)
     place.write_map(row_ms=0.5)
     before = {*place.temporary.iterdir()}

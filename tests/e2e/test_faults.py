@@ -1,5 +1,4 @@
-"""The faults that a running stack survives: edited maps, full disks, stopped programs,
-Ctrl-C."""
+"""The faults that a running stack survives: edited maps, full disks, stops and Ctrl-C."""
 
 import json
 import os

@@ -1,6 +1,5 @@
 """Unmodified clients of LibreTranslate, DeepL and Google on the real stack: texts, documents,
-glossaries, and keys of several kinds. `foreign/answers.yaml` has the expected answers.
-"""
+glossaries, and keys of several kinds. `foreign/answers.yaml` has the expected answers."""
 
 import json
 import os

@@ -1,6 +1,4 @@
-"""Two machines of a Ray cluster, each with a gateway, behind one nginx: two addresses of this
-machine, each with its own stack.
-"""
+"""Two machines of a Ray cluster (two addresses of this one), with gateways behind one nginx."""
 
 import re
 import shutil

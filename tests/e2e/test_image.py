@@ -1,6 +1,4 @@
-"""The container image, built here with buildah: its content, and a stack of its containers that
-translates.
-"""
+"""The container image, built with buildah: its content, and a stack of its containers."""
 
 import json
 import os
@@ -129,8 +127,7 @@ def stack(container: Container) -> Iterator[list[psutil.Process]]:
 
 
 def find_metrics_folder(container: Container) -> Path:
-    """Return the folder of the counters that gateway processes share: in memory, which the
-    containers here share."""
+    """Return the folder in memory of the counters that the containers here share."""
     shared = Stack(Path(VOLUMES[0]), Path()).metrics
     return shared.with_name(shared.name.replace(f"-{os.geteuid()}-", f"-{USER}-"))
 

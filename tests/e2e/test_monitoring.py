@@ -45,8 +45,7 @@ def list_expressions() -> list[object]:
 
 
 def query(prometheus: str, expression: str) -> dict[frozenset[tuple[str, str]], float]:
-    """Return the values of an expression by their labels, without NaN. Fails if Prometheus
-    rejects the expression."""
+    """Return an expression's values by labels, without NaN. Fails if Prometheus rejects it."""
     params = {"query": expression.replace("$__rate_interval", "1m")}
     answer = requests.get(f"{prometheus}/api/v1/query", params, timeout=LIMIT_S)
     assert answer.ok, answer.text

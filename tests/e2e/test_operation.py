@@ -42,8 +42,7 @@ def test_up_again_and_status_say_what_runs(deploy: Callable[..., str]):
 
 
 def test_a_reload_drops_no_request(stack: Stack, deploy: Callable[..., str]):
-    # A request is lost if nginx has just closed its idle connection: HTTP leaves it to clients
-    # to retry.
+    # nginx may just have closed an idle connection: HTTP leaves it to clients to retry.
     request = Request(json.dumps(EN_DE).encode(), "/translate")
     target = Target(stack.url, [request], headers={"Connection": "close"})
     master = stack.find_leader("gateway")

@@ -1,6 +1,4 @@
-"""The stack with its models on a cluster of one machine, as `make up BACKEND=ray` starts it:
-its answers for all tasks are TorchServe's.
-"""
+"""The stack on a Ray cluster of one machine: its answers for all tasks are TorchServe's."""
 
 import json
 from collections.abc import Iterator

@@ -1,6 +1,4 @@
-"""The settings of a stack survive every restart, whatever the environment of the next command,
-and its programs get and expose no more than they must.
-"""
+"""A stack's settings survive every restart, and its programs get no more than they must."""
 
 import json
 import re

@@ -1,6 +1,4 @@
-"""Clients that are too many, too slow, remote or odd get an answer or a problem document of
-their API, and nginx does not log their texts.
-"""
+"""Clients that are too many, slow, remote or odd get an answer or a problem of their API."""
 
 import json
 import select
@@ -80,8 +78,7 @@ CROWDS = {
 
 
 def knock_thrice(proxy: ReverseProxy, url: str, **headers: str) -> Counter[str]:
-    """Send three times as many requests as are admitted before the first is answered, and count
-    the outcomes."""
+    """Send three times as many requests as are admitted at once, and count the outcomes."""
 
     def ask(number: int) -> str:
         wanted = WANTED | {"src_text": f"Hello, {number}"}  # equal ones are sent once

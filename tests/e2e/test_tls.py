@@ -1,6 +1,4 @@
-"""TLS on the real nginx, with the configuration that `make up TLS=…` writes, and the traces of
-a stack with TLS.
-"""
+"""TLS on the real nginx as `make up TLS=…` configures it, and traces of a stack with TLS."""
 
 import itertools
 import json

@@ -1,5 +1,4 @@
-"""Captions, labels and boxes through port 7777 of a real stack, for one client and many, and
-texts with one model for all languages."""
+"""Captions, labels and boxes through port 7777 of a real stack, for one client and many."""
 
 import json
 import sys

@@ -1,6 +1,4 @@
-"""Mutated documents of a format: pieces are deleted, repeated up to the largest size, moved, or
-replaced by strings with a meaning in some format.
-"""
+"""Mutated documents: pieces are deleted, repeated, moved, or replaced by meaningful strings."""
 
 import struct
 from dataclasses import dataclass
@@ -25,8 +23,7 @@ _RAW = [s.encode() for s in _SIGNS] + [
 
 @dataclass(frozen=True)
 class Change:
-    """A replacement of the bytes `start` to `end` by `new`, or by themselves if it is None,
-    repeated `times` times."""
+    """A replacement of bytes `start` to `end` by `new` (None: themselves), `times` times."""
 
     start: int
     end: int

@@ -1,6 +1,4 @@
-"""One small document of each format, with most of the format's features, and documents written
-to cost a reader or writer far more than their size.
-"""
+"""A small document of each format with most features, and documents that are costly to read."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -1,6 +1,5 @@
 """Formats survive nearly valid documents and hostile ones. With `FUZZ=100` in the environment a
-hundred new ones of each format are tried, otherwise the same few.
-"""
+hundred new ones of each format are tried, otherwise the same few."""
 
 import os
 from collections.abc import Callable, Iterator

@@ -11,8 +11,7 @@ from documents.formats.format import DocumentContext
 from documents.sandbox import Allowance, LimitExceeded, Sandbox, WorkerEnded
 from tests.documents.formats.translating import shout
 
-#: The largest file that is tried; a quarter for Markdown, whose library takes up to 30
-#: microseconds per character.
+#: The largest file that is tried; Markdown's library takes up to 30 µs per character.
 MAX_BYTES = 256 << 10
 
 
@@ -49,8 +48,7 @@ def run(request: Mapping[str, str]) -> dict[str, str]:
 
 
 def _read_and_write(source: Path) -> None:
-    """Translate a document into itself, and into capitals. The only error allowed is a
-    DocumentError, for a faulty document."""
+    """Translate a document into itself and into capitals; a DocumentError is no fault."""
     form, target = find_format(source.name), source.with_name(f"new-{source.name}")
     reading = DocumentContext("de")
     try:

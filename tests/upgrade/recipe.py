@@ -2,8 +2,7 @@
 
     python -m tests.upgrade.recipe FOLDER
 
-Databases are written as SQL, so that a diff shows their content. The tokens are valid nowhere.
-"""
+Databases are written as SQL, so that diffs show their content. The tokens are valid nowhere."""
 
 import json
 import os

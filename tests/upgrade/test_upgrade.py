@@ -1,6 +1,5 @@
 """This version starts on the data of an earlier one, and the earlier one can read this one's
-data, or reports that it cannot. `recipe.py` made `before` with the earlier code.
-"""
+data, or reports that it cannot. `recipe.py` made `before` with the earlier code."""
 
 import array
 import json

@@ -1,7 +1,6 @@
 """Sends a stack the questions of unmodified Python packages for other APIs. `python ask.py
 TOPIC URL [FOLDER | KEYS]` prints the answer to each question, or the error that the package
-raised, as JSON by package and question.
-"""
+raised, as JSON by package and question."""
 
 import json
 import subprocess
