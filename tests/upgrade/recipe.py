@@ -8,15 +8,15 @@ import json
 import os
 import shutil
 import sqlite3
-import subprocess
 import sys
 import tempfile
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from io import BytesIO
 from pathlib import Path
 
 from contract import variables
-from deploy.stack import ROOT, Stack
+from deploy.stack import Stack
 from documents.storage import DocumentStorage as Documents
 from gateway.access.keys import Grant
 from gateway.access.storage import KeyStorage
@@ -25,6 +25,7 @@ from gateway.settings import Settings
 from tests.e2e.real_stack import wait_until
 from tests.fake_api import Failure, FakeApi
 from tests.gateway.conftest import serve_fake
+from tests.programs import spawn
 
 SENTENCES = [f"Sentence {number}." for number in range(200)]
 PAIR = {"src_lang": "en", "tgt_lang": "ko"}
@@ -94,21 +95,19 @@ def _translate_documents(run: Path) -> None:
             return Failure(503) if len(long) > _ANSWERED else None
 
         gateway.judge = judge
-        program = start_documents(gateway)
-        try:
+        with run_documents(gateway):
             wait_until(is_far_enough, limit_s=_LIMIT_S)
+
+
+@contextmanager
+def run_documents(gateway: FakeApi) -> Iterator[None]:
+    """Run the program that translates documents through a gateway, and kill it."""
+    bind = {variables.GATEWAY_BIND.name: gateway.address}
+    with spawn(sys.executable, "-m", "documents", **bind) as program:
+        try:
+            yield
         finally:
             program.kill()
-            program.wait()
-
-
-def start_documents(gateway: FakeApi) -> subprocess.Popen[bytes]:
-    """Start the program that translates documents through a gateway."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "documents"],
-        cwd=ROOT,
-        env=os.environ | {variables.GATEWAY_BIND.name: gateway.address},
-    )
 
 
 def _write_sql(database: Path) -> None:

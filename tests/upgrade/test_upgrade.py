@@ -23,7 +23,7 @@ from gateway.access.usage import find_month
 from tests.e2e.real_stack import wait_until
 from tests.fake_api import FakeApi
 from tests.gateway.conftest import serve_fake
-from tests.upgrade.recipe import PAIR, SENTENCES, start_documents
+from tests.upgrade.recipe import PAIR, SENTENCES, run_documents
 
 BEFORE = Path(__file__).parent / "before"
 #: The characters that the earlier version translated for its key, and the number of the month.
@@ -115,12 +115,8 @@ def test_a_document_under_way_goes_on_where_it_was(run: Path):
     storage = DocumentStorage(run / "documents")
     (job,) = storage.list_jobs()
     with FakeApi(translate=str.upper) as gateway:
-        program = start_documents(gateway)
-        try:
+        with run_documents(gateway):
             wait_until(lambda: not storage.list_jobs(), limit_s=LIMIT_S)
-        finally:
-            program.terminate()
-            program.wait(LIMIT_S)
         assert sorted(gateway.texts) == sorted(SENTENCES[DONE:])
     document = storage.find(job.owner, job.id)
     assert document.read_state().status == "done"
