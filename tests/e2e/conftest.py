@@ -15,6 +15,7 @@ from tests.e2e.real_stack import (
     start_stack,
     wait_until,
 )
+from tests.e2e.reverse_proxy import ReverseProxy, reset
 from tests.leaks import SHARED
 
 ALL_TASKS = ROOT / "torchserve_backend/all_tasks.json"
@@ -69,3 +70,10 @@ def url(stack: Stack) -> str:
 def deploy(stack: Stack, cache: Path) -> Callable[..., str]:
     """A function that runs an operator's command on the stack and returns its output."""
     return partial(operate, stack.run, cache)
+
+
+@pytest.fixture
+def proxy(started: ReverseProxy) -> ReverseProxy:
+    """The module's proxy, with its fake TorchServe reset."""
+    reset(started.torchserve)
+    return started

@@ -11,7 +11,6 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import psutil
-import pytest
 
 from deploy import programs, rendering
 from deploy.stack import GATEWAY, ROOT, is_taken
@@ -117,10 +116,3 @@ def reset(torchserve: FakeTorchServe) -> None:
     torchserve.keeps_bodies = True
     torchserve.calls.clear()
     torchserve.ending.clear()
-
-
-@pytest.fixture
-def proxy(started: ReverseProxy) -> ReverseProxy:
-    """The module's proxy, with its fake TorchServe reset."""
-    reset(started.torchserve)
-    return started

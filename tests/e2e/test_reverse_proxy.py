@@ -20,7 +20,6 @@ from tests.e2e.real_stack import ask_from, wait_until
 from tests.e2e.reverse_proxy import (
     ReverseProxy,
     find_port,
-    proxy,
     reset,
     start_nginx,
     start_proxy,
@@ -28,8 +27,6 @@ from tests.e2e.reverse_proxy import (
 )
 from tests.gateway.test_gunicorn import Running, begin, serve_before_fake
 from tests.scripted_server import LIMIT_S, ClosingServer, QuietHandler
-
-__all__ = ["proxy"]
 
 WANTED = {"src_lang": "en", "src_text": "Hello", "tgt_lang": "ko"}
 PATHS = ["/", "/detect", *(path for api in FOREIGN for path in api.translating)]

@@ -12,12 +12,10 @@ import pytest
 import requests
 
 from gateway.settings import Settings
-from tests.e2e.reverse_proxy import ReverseProxy, proxy, start_proxy
+from tests.e2e.reverse_proxy import ReverseProxy, start_proxy
 from tests.e2e.test_reverse_proxy import read_problem
 from tests.gateway.test_gunicorn import begin
 from tests.scripted_server import LIMIT_S
-
-__all__ = ["proxy"]
 
 SHAPE = (480, 640, 3)
 FRAME = bytes(480 * 640 * 3)
