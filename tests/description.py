@@ -58,8 +58,7 @@ class Description:
     def check(
         self, method: str, path: str, status: int, headers: Mapping[str, str], body: str
     ) -> None:
-        """Fail unless the document describes an answer. It has no `OPTIONS`, and an unknown
-        path or method must be answered with 404 or 405."""
+        """Fail unless the document describes an answer, or it refuses an unknown request."""
         found = self.document["paths"].get(self.find_path(path), {})
         operation = found.get({"HEAD": "get"}.get(method, method.lower()))
         if operation is None or status == 405:

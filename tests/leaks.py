@@ -16,8 +16,7 @@ from deploy.stack import ROOT, Stack
 
 #: The time that a terminated program may need to end.
 PATIENCE_S = 10
-#: Caches that PyTorch and Matplotlib keep for the next process, and the file that a Gunicorn
-#: worker unlinks right after opening it, unless SIGKILL comes first.
+#: Caches of PyTorch and Matplotlib, and the file that a killed Gunicorn worker may leave.
 _KEPT = ("torchinductor_", "matplotlib-", "wgunicorn-")
 #: Python's helper processes, which end with the process that they serve.
 _HELPERS = ("resource_tracker", "forkserver")

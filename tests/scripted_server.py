@@ -24,8 +24,7 @@ LIMIT_S = 120
 
 
 def read_frames(content: bytes) -> Any:
-    """Return the array in a `.npy` file of pixels. np.load evaluates a header as Python, which
-    CPython 3.11 cannot do in two threads at the same time."""
+    """Return the array of a `.npy` file. CPython 3.11 cannot run np.load in two threads."""
     begin = npy.measure(content[: npy.START_BYTES])
     shape = npy.read_shape(content[:begin])
     return np.frombuffer(content[begin:], np.uint8).reshape(shape)
@@ -113,8 +112,7 @@ class QuietHandler(BaseHTTPRequestHandler):
 
 @dataclass(kw_only=True)
 class ScriptedServer:
-    """A server that answers each of the next requests by a behaviour set with `will`, and later
-    ones by the first of its behaviours. It runs as a context manager."""
+    """A server that answers by the behaviours set with `will`, and later by its first one."""
 
     handler: ClassVar[type[ScriptedHandler]]
     behaviours: ClassVar[Mapping[str, Callable[..., None]]]

@@ -89,8 +89,7 @@ def build_marian(
 
 
 def build_madlad(directory: Path) -> Path:
-    """Build a google/madlad400-3b-mt, whose output layer is not tied to the embeddings, and
-    whose decoder starts with another token than padding."""
+    """Build a google/madlad400-3b-mt: an untied output layer, and a token to start."""
     tokens = [f"<2{code}>" for code in (*LANGUAGES, "zh_Hant")]
     model = train_pieces(LANGUAGES, symbols=tuple(tokens))
     pieces = sentencepiece.SentencePieceProcessor(model_proto=model)

@@ -66,8 +66,7 @@ _BUSY_S = 60
 
 
 def kill(scene: Scene, rng: random.Random, *, name: str) -> None:
-    """Kill a process with SIGKILL. Connections may break only during a kill of nginx; a killed
-    gateway process cuts the answer it is writing."""
+    """Kill a process. Connections break only with nginx; a killed gateway cuts its answer."""
     victim = scene.find(name)
     if victim is None:
         return
@@ -95,8 +94,7 @@ def kill_readers(scene: Scene, rng: random.Random) -> None:
 
 
 def stop(scene: Scene, rng: random.Random, *, name: str) -> None:
-    """Send SIGSTOP, and SIGCONT after a while. Only a stop of nginx may delay answers by as
-    much: nginx answers for other stopped processes."""
+    """Send SIGSTOP, and SIGCONT after a while. Only a stop of nginx may delay answers."""
     victim = scene.find(name)
     if victim is None:
         return

@@ -28,8 +28,7 @@ _MORE = {"it": "cpu", "pt": "0"}
 
 @pytest.fixture(scope="module")
 def map_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A map with three replicas of each of three models; those of `es` need half a GPU. No
-    machine has all replicas of a model, so any machine may fail."""
+    """A map of three models with three replicas each; any machine may fail."""
     folder = tmp_path_factory.mktemp("map")
     model = write_model(folder / "model", batch_ms=10)
     return write_map(

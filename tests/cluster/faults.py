@@ -90,8 +90,7 @@ def list_pids(cluster: NamespaceCluster) -> dict[str, set[int]]:
 
 
 def _find_victim(cluster: NamespaceCluster) -> Host:
-    """Return the host with the most replicas, other than the head. By the map, no machine has
-    all replicas of a model, so the others still answer."""
+    """Return the host with most replicas, but not the head; by the map, others have some."""
     placed = [
         cluster.find_host(replica)
         for model in cluster.models

@@ -121,8 +121,7 @@ def test_a_redeployed_model_loses_no_request_and_disturbs_no_other(cluster, targ
 def more(
     cluster: NamespaceCluster, tmp_path_factory: pytest.TempPathFactory
 ) -> NamespaceCluster:
-    """The cluster with two more models: one that takes a second per word, with a queue for one
-    row, and one that needs a GPU which no machine has."""
+    """The cluster with two more models: a slow one, and one for a GPU that no machine has."""
     folder = tmp_path_factory.mktemp("more")
     model = write_model(folder / "stuck", word_ms=1000)
     one = {"batch_size": 1, "queue_size": 1, "response_timeout": 1}

@@ -170,8 +170,7 @@ def start_stack(
     command: str = "up",
     address: str = LOOPBACK,
 ) -> Iterator[Stack]:
-    """Start a stack with a map of this content; stop it after the block, or when pytest is
-    killed. No process or socket may be left."""
+    """Start a stack with a map of this content; stop it after the block, without a trace."""
     if content:
         map_path = run.with_name(f"{run.name}-map.json")
         map_path.write_text(json.dumps(content))

@@ -27,8 +27,7 @@ LIMIT_S = 30
 
 
 def list_expressions() -> list[object]:
-    """Return every expression of rules and dashboard, with its place. An alert's condition has
-    no data while all is well; with `bool` it is 0 instead, for the same series."""
+    """Return expressions with their places; by `bool`, alerts have data while all is well."""
     rules = yaml.safe_load((MONITORING / "rules.yml").read_text("utf-8"))
     dashboard = json.loads((MONITORING / "dashboard.json").read_text("utf-8"))
     found = {
