@@ -141,10 +141,6 @@ class FakeApi(ScriptedServer):
         """The `Authorization` header of each request."""
         return [call.headers.get("Authorization") for call in self.asked]
 
-    def wait_for_requests(self, count: int) -> None:
-        """Wait until this many arrays have arrived, answered or not."""
-        self.wait_until(lambda: len(self.arrays) >= count)
-
     def list_under_way(self) -> list[Document]:
         return [d for d in self.documents if d.asked <= self.polls and not d.is_deleted]
 
@@ -302,14 +298,10 @@ def _answer(handler: _Handler, call: ApiCall) -> None:
 def _answer_last(handler: _Handler, call: ApiCall) -> None:
     """Answer once a later request has arrived and all other requests are answered."""
     fake = handler.fake
-    with fake.arrival:
-        mine = len(fake.arrays)
-        assert fake.arrival.wait_for(
-            lambda: (
-                (fake.at_once == 1 and len(fake.arrays) > mine) or fake.ending.is_set()
-            ),
-            LIMIT_S,
-        )
+    mine = len(fake.arrays)
+    fake.wait_until(
+        lambda: fake.ending.is_set() or (fake.at_once == 1 and len(fake.arrays) > mine)
+    )
     _answer(handler, call)
 
 

@@ -88,7 +88,7 @@ def test_the_reader_is_not_far_ahead_of_the_answers(stack, server, clip, monkeyp
             packed += 1
             ahead = max(ahead, packed - len(events))
             if packed == 6:
-                stack.wait_for_requests(3)
+                stack.wait_until(lambda: len(stack.arrays) >= 3)
                 stack.is_open.set()
             yield batch
 

@@ -160,7 +160,7 @@ def test_who_waits_for_another_attempt_can_be_stopped(stack, server):
     stack.will("unavailable-60s")
     with ThreadPoolExecutor() as pool:
         asked = pool.submit(server.caption, make_body(7), 1)
-        stack.wait_for_requests(1)
+        stack.wait_until(lambda: stack.arrays != [])
         server.stop()
         with pytest.raises(RunStopped):
             asked.result(timeout=30)
