@@ -59,9 +59,8 @@ SLACK_S = 0.5
 TEMPORARY = {429, 503, 504}
 #: Kinds of requests without a right answer.
 NO_REQUEST = ("junk", "text")
-#: The permitted growth of memory: a share, and the memory that the allocators of four processes
-#: keep after a flood. Java fills its heap before it collects garbage, so its size varies with
-#: time.
+#: The permitted growth of memory: a share, and what the allocators of four processes keep after
+#: a flood. Java fills its heap before it collects garbage, so its size varies with time.
 GROWTH, SLACK_MB, JAVA_SLACK_MB = 0.05, 50.0, 50.0
 JAVA = "torchserve"
 
