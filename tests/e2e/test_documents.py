@@ -8,11 +8,11 @@ from itertools import chain, pairwise
 from typing import Any
 
 import pytest
-import requests
 
 from models.phrasebook_recipe import phrasebook
 from models.phrasebook_recipe.corpus import Corpus, TextPair
 from models.phrasebook_recipe.items import LANGUAGES
+from tests.e2e.test_translation import ask
 
 #: Parts that must survive, one of each kind and some that are easily mistaken.
 KEPT = (
@@ -47,15 +47,6 @@ def find_frames(wording: str) -> dict[str, str]:
 
 
 FRAMES = find_frames("My name is {name}.")
-
-
-def ask(url: str, text: Any, target: str, **options: Any) -> dict[str, Any]:
-    body = {"src_text": text, "tgt_lang": target} | options
-    response = requests.post(f"{url}/translate", json=body, timeout=120)
-    assert response.status_code == 200, response.text
-    answer = response.json()
-    assert isinstance(answer, dict)
-    return answer
 
 
 def test_what_must_survive_survives_in_every_language(url: str):

@@ -7,7 +7,8 @@ import requests
 
 from models.phrasebook_recipe.items import LANGUAGES
 from tests.e2e.real_stack import kill
-from tests.e2e.test_documents import FRAMES, ask, find_frames
+from tests.e2e.test_documents import FRAMES, find_frames
+from tests.e2e.test_translation import ask
 
 LIMIT_S = 120
 #: The same four terms in each language.

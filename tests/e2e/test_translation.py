@@ -30,14 +30,17 @@ def post(url: str, body: dict[str, Any]) -> requests.Response:
     again = Retry(10, status_forcelist=[429], allowed_methods=None)
     with requests.Session() as session:
         session.mount("http://", HTTPAdapter(max_retries=again))
-        return session.post(url, json=body, timeout=60)
+        return session.post(url, json=body, timeout=120)
+
+
+def ask(url: str, text: Any, target: str, **options: Any) -> Any:
+    response = post(url, {"src_text": text, "tgt_lang": target} | options)
+    assert response.status_code == 200, response.text
+    return response.json()
 
 
 def translate(url: str, text: Any, source: str, target: str) -> Any:
-    body = {"src_lang": source, "src_text": text, "tgt_lang": target}
-    response = post(url, body)
-    assert response.status_code == 200, response.text
-    return response.json()["translated"]
+    return ask(url, text, target, src_lang=source)["translated"]
 
 
 def translate_pairs(url: str, pairs: list[TextPair]) -> list[str]:
