@@ -102,8 +102,8 @@ def _translate_documents(run: Path) -> None:
 @contextmanager
 def run_documents(gateway: FakeApi) -> Iterator[None]:
     """Run the program that translates documents through a gateway, and kill it."""
-    bind = {variables.GATEWAY_BIND.name: gateway.address}
-    with spawn(sys.executable, "-m", "documents", **bind) as program:
+    command = (sys.executable, "-m", "documents")
+    with spawn(*command, BABELGATE_GATEWAY_BIND=gateway.address) as program:
         try:
             yield
         finally:
