@@ -1,10 +1,12 @@
-"""Gunicorn's gevent worker with seven changes: requests that Gunicorn cannot parse or has no
+"""Gunicorn's gevent worker with eight changes: requests that Gunicorn cannot parse or has no
 capacity for get a problem document, small translation requests skip Gunicorn's parser, slow
 bodies are detected, clients receive answers sent before the body's end, a starting worker can
-be stopped, a stopping one answers on all connections, and logs never quote error messages."""
+be stopped, a stopping one answers on all connections, one that reaches `max_requests` lets idle
+ones end first, and logs never quote error messages."""
 
 import re
 import signal
+import sys
 import time
 import uuid
 from contextlib import suppress
@@ -13,7 +15,7 @@ from functools import lru_cache, partial
 from types import SimpleNamespace
 from typing import Any
 
-from gevent import GreenletExit, Timeout, socket
+from gevent import GreenletExit, Timeout, socket, spawn_later
 from gunicorn import util  # type: ignore[import-untyped]
 from gunicorn.http.errors import (  # type: ignore[import-untyped]
     InvalidResponseHeader,
@@ -61,6 +63,7 @@ class ProblemWorker(GeventWorker):  # type: ignore[misc]
         self._most: int = self.cfg.worker_connections
         self._open = 0
         self._unsent: dict[Connection, tuple[float, int]] = {}
+        self._turn, self.max_requests = self.max_requests, sys.maxsize
         # Gunicorn accepts no more connections than these, and does not answer others.
         self.worker_connections = self._most + _REFUSED_AT_ONCE
 
@@ -125,7 +128,12 @@ class ProblemWorker(GeventWorker):  # type: ignore[misc]
         should_close = req.should_close
         # Gunicorn closes the connection after a body that failed, without announcing it: nginx
         # would send the next request on it.
-        req.should_close = lambda: should_close() or req.body.failed
+        is_over = self.nr + 1 >= self._turn
+        req.should_close = lambda: is_over or should_close() or req.body.failed
+        if self.nr + 1 == self._turn:
+            # From its end on, connections are not accepted until the next worker has booted,
+            # and Gunicorn boots none before the idle connections of this one have ended.
+            spawn_later(self.cfg.keepalive, setattr, self, "alive", False)
         try:
             super().handle_request(listener_name, req, sock, addr)
         except StopIteration:
