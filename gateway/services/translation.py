@@ -177,7 +177,7 @@ class _Job:
         self._max_rows = service.settings.max_rows
         self._more_rows = 0
         self._is_blamed = False
-        #: The characters of the sentences that `tell` has got.
+        #: The characters of the sentences that `tell` may show.
         self._told = 0
         dictionaries = None
         if wanted.glossaries:
@@ -306,7 +306,7 @@ class _Job:
         if not sentences:
             return self._translate_document(document, sentences)
         results: list[Any] = [None] * len(sentences)
-        done = 0
+        done = told = 0
 
         def show(count: int) -> TranslatedText | None:
             if self._wanted.min_quality and count < len(sentences):
@@ -315,13 +315,15 @@ class _Job:
             return self._plan.finish(index, beginning) if beginning else None
 
         def translate(number: int) -> Result:
-            nonlocal done
+            nonlocal done, told
             result = self._translate_sentence(sentences[number], format=document.format)
             results[number] = result
             while done < len(results) and results[done]:
-                self._told += len(sentences[done].segment.text)
                 done += 1
                 tell(index, partial(show, done))
+            if done == len(results) or not self._wanted.min_quality:
+                more, told = sentences[told:done], done
+                self._told += sum(len(each.segment.text) for each in more)
             return result
 
         # In a batch with the others, the first would be done only with the last of them.

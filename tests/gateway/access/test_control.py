@@ -110,17 +110,20 @@ def test_what_is_billed_is_what_is_counted(make_guarded, keys):
     assert usage.json == {"character_count": 9, "character_limit": 100}
 
 
+@pytest.mark.parametrize("shown", ["Good day.", ""])
 def test_a_stream_that_fails_costs_the_sentences_that_it_has_shown(
-    make_guarded, keys, torchserve
+    make_guarded, keys, torchserve, shown
 ):
+    """With `min_quality`, a text is only shown as a whole."""
     torchserve.will("echo", "row-no-image")
     client, token = make_guarded(), keys.add("cat", Grant())
     wanted = WANTED | {"src_text": "Good day. See you."}
+    wanted |= {} if shown else {"min_quality": 0.1}
     headers = {"Authorization": f"Bearer {token}", "Accept": "text/event-stream"}
     answer = client.post("/translate", json=wanted, headers=headers)
-    assert "ko:Good day." in answer.text
+    assert ("ko:Good day." in answer.text) is bool(shown)
     usage = client.get(f"/v2/usage?auth_key={token}").json
-    assert usage["character_count"] == len("Good day.")
+    assert usage["character_count"] == len(shown)
 
 
 def test_a_request_that_its_quota_refuses_is_not_counted(make_guarded, keys):
