@@ -63,7 +63,7 @@ class ProblemWorker(GeventWorker):  # type: ignore[misc]
         self._most: int = self.cfg.worker_connections
         self._open = 0
         self._unsent: dict[Connection, tuple[float, int]] = {}
-        self._turn, self.max_requests = self.max_requests, sys.maxsize
+        self._turn, self.max_requests = self.max_requests, sys.maxsize  # type: ignore[has-type]
         # Gunicorn accepts no more connections than these, and does not answer others.
         self.worker_connections = self._most + _REFUSED_AT_ONCE
 

@@ -6,7 +6,6 @@ import socket
 from types import SimpleNamespace
 from typing import Any
 
-import gevent
 import pytest
 from gunicorn.config import Config  # type: ignore[import-untyped]
 from gunicorn.http import errors  # type: ignore[import-untyped]
@@ -68,24 +67,20 @@ def test_gunicorn_reads_all_where_a_setting_is_about_requests(start, name):
 
 
 def test_a_worker_accepts_connections_until_its_idle_ones_have_ended(monkeypatch):
-    def handle(self: Any, *_: Any) -> None:
-        self.nr += 1
-
-    monkeypatch.setattr(GeventWorker, "handle_request", handle)
-    config = Config()
-    for name, value in {"max_requests": 2, "keepalive": 1}.items():
-        config.set(name, value)
-    ending = ProblemWorker(1, 1, [], None, 60, config, None)
+    later: list[Any] = []
+    monkeypatch.setattr(worker, "spawn_later", lambda *given: later.append(given))
+    count = lambda self, *_: setattr(self, "nr", self.nr + 1)  # noqa: E731
+    monkeypatch.setattr(GeventWorker, "handle_request", count)
+    config, body = Config(), SimpleNamespace(failed=False, reader=None)
+    config.set("max_requests", 2)
+    ending: Any = ProblemWorker(1, 1, [], None, 60, config, None)
     ending.tmp.close()
-    body = SimpleNamespace(failed=False, reader=None)
-    requests = [SimpleNamespace(should_close=lambda: False, body=body) for _ in "123"]
-    for request in requests:
+    asked = [SimpleNamespace(should_close=lambda: False, body=body) for _ in range(3)]
+    for request in asked:
         ending.handle_request(None, request, None, None)
-    assert [request.should_close() for request in requests] == [False, True, True]
-    assert ending.alive
-    with gevent.Timeout(5):
-        while ending.alive:
-            gevent.sleep(0.01)
+    assert [request.should_close() for request in asked] == [False, True, True]
+    assert later == [(config.keepalive, setattr, ending, "alive", False)]
+    assert ending.max_requests > 1e9
 
 
 def test_a_client_that_has_gone_is_no_fault(caplog):
