@@ -220,14 +220,14 @@ async function deleteCurrent() {
   const deleted = current;
   try {
     await persist(() => ask(`glossaries/${deleted.id}`, { method: "DELETE" }));
-    if (current === deleted) {
-      form.hidden = true;
-      current = null;
-    }
-    await load();
   } catch (error) {
-    report(explain(error), "wrong");
+    if (error.status !== 404) return report(explain(error), "wrong");
   }
+  if (current === deleted) {
+    form.hidden = true;
+    current = null;
+  }
+  await load();
 }
 
 function report(sentence, kind = "") {

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, TypeVar
@@ -198,7 +198,8 @@ class _Job:
                 return self._map(self._answer_text, texts)
         except BaseException:  # also if the client leaves its stream
             if self._told:
-                with self.call.charge(self._told):
+                # If others have used the quota meanwhile, the first error says more.
+                with suppress(Problem), self.call.charge(self._told):
                     pass
             raise
 

@@ -110,15 +110,13 @@ def test_what_is_billed_is_what_is_counted(make_guarded, keys):
     assert usage.json == {"character_count": 9, "character_limit": 100}
 
 
-@pytest.mark.parametrize("shown", ["Good day.", ""])
+@pytest.mark.parametrize(("least", "shown"), [(0, "Good day."), (0.1, "")])
 def test_a_stream_that_fails_costs_the_sentences_that_it_has_shown(
-    make_guarded, keys, torchserve, shown
+    make_guarded, keys, torchserve, least, shown
 ):
-    """With `min_quality`, a text is only shown as a whole."""
     torchserve.will("echo", "row-no-image")
     client, token = make_guarded(), keys.add("cat", Grant())
-    wanted = WANTED | {"src_text": "Good day. See you."}
-    wanted |= {} if shown else {"min_quality": 0.1}
+    wanted = WANTED | {"src_text": "Good day. See you.", "min_quality": least}
     headers = {"Authorization": f"Bearer {token}", "Accept": "text/event-stream"}
     answer = client.post("/translate", json=wanted, headers=headers)
     assert ("ko:Good day." in answer.text) is bool(shown)
