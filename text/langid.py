@@ -148,7 +148,7 @@ def load_model() -> LanguageIdentifier:
 
 
 def _keep_words(text: str) -> str:
-    """Drop what translations keep, and Latin words with capitals among others' letters."""
+    """Drop what translations keep, and capitalised Latin words in a text of another script."""
     kept = find_protected(text)
     text = fill(text, kept, [" "] * len(kept))
     rest = _LATIN_WORD.sub(lambda word: word[0] if word[0].islower() else " ", text)

@@ -210,7 +210,7 @@ def read_trace(header: str) -> str:
 
 
 def _find_client(address: str) -> str:
-    """Return what stands for a client: of IPv6 its /64, as it has all addresses of that."""
+    """Return a client's address, or for IPv6 its /64 network: it owns every address there."""
     if ":" in address and "." not in address:
         with suppress(ValueError):
             return str(IPv6Network((address, 64), strict=False))

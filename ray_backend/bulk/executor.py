@@ -167,7 +167,7 @@ class _Request:
 
     @property
     def slots(self) -> int:
-        """The slots of a worker that it needs: all once one has ended, to be alone there."""
+        """The slots it needs: all of a worker once one has ended, so that it runs alone."""
         return _CHUNKS_AT_ONCE if self.deaths else 1
 
     @property
