@@ -34,9 +34,9 @@ class RemoteCache:
     def put(self, key: CacheKey, value: bytes) -> None:
         """Write a value in the background."""
         if not self._redis.breaker.is_resting and not self._writing.full():
-            client, place, sealed = self._redis.client, _name(key), key.seal(value)
+            write = self._redis.client.set
             self._writing.spawn(
-                self._redis.ask, lambda: client.set(place, sealed, ex=_KEPT_S)
+                self._redis.ask, lambda: write(_name(key), key.seal(value), ex=_KEPT_S)
             )
 
 
