@@ -14,6 +14,7 @@ from contract.markup import scan
 from documents.formats.markdown import find_edits
 from gateway.http.message import read_message
 from handlers.engine.translation.guard import find_fault
+from handlers.engine.vision.decoding import _check_scans
 from tests.hostile import SHAPES, TextShape
 from tests.text.test_document import read as read_text
 from text import messages
@@ -158,6 +159,11 @@ WORKS: dict[str, tuple[Callable[[str], object], list[str]]] = {
     "Markdown": (
         lambda text: [*find_edits(text), *find_edits(f'!!! a "{text}')],
         ["!!! a\n", '" ', "    \n", "{% ", ":::a b ", "import 'a' ", "<code>", ": a\n"],
+    ),
+    # `decode` would also measure Pillow.
+    "scans of JPEG": (
+        lambda text: _check_scans(text.encode("latin-1")),
+        ["\xff", "\xff\0", "\xff\xfe\0\0", "\xff\xfe", "\xff\xda\xff\xff", "a"],
     ),
     "judged": (judge_both_ways, ["a", "ab ", "a1", "你", "word. ", "{", "1-"]),
 }
