@@ -45,7 +45,7 @@ _DATA = (
 _TLS_FILES = ("certificate.pem", "key.pem")
 _MEMORY = Path("/dev/shm")
 #: The longest name of a socket, a worker's or one that supervisord renames, and the most bytes
-#: of a socket's path (unix(7)). Workers with a longer path fail and restart forever.
+#: of a socket's path (unix(7)): a worker fails and restarts forever if its path is longer.
 _SOCKETS = {
     "torchserve": "torchserve/tmp/.ts.sock.9100",
     "ray": "supervisor.sock.4194304",
