@@ -29,8 +29,12 @@ QUESTIONS = Path(__file__).with_name("questions.yaml")
 OPTIONS = Path(__file__).with_name("options.yaml")
 #: Errors for which a command shows only the message, without a traceback.
 _REFUSALS = (
-    *(StackError, ClientError, DashboardError, RequestException),
-    *(ValueError, SubprocessError),
+    StackError,
+    ClientError,
+    DashboardError,
+    RequestException,
+    ValueError,
+    SubprocessError,
 )
 
 Turn = TypeVar("Turn")

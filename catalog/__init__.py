@@ -246,7 +246,10 @@ def make_catalog(found: Map, content: object, *, has_gpus: bool) -> Catalog:
     }
     tasks = {
         (task, ""): Model(
-            *(task, task, (), section.devices if has_gpus else (CPU,)),
+            task,
+            task,
+            (),
+            section.devices if has_gpus else (CPU,),
             settings=section,
             cluster=found.find_placement(task),
         )

@@ -35,7 +35,7 @@ def list_models(
         typer.echo(json.dumps({"needed": described, "others": others}, indent=2))
         return
     table = make_table(
-        *("model", "serves", "size", "licence", "digest", "languages", "converted")
+        "model", "serves", "size", "licence", "digest", "languages", "converted"
     )
     for each in described:
         cells = [each["name"], " ".join(each["serves"])]

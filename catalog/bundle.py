@@ -32,9 +32,9 @@ from handlers.engine.directories import (
 
 _MAP, _CONSTRAINTS = "map.json", "constraints.txt"
 _FAULTS = (
-    *(OSError, EOFError, tarfile.TarError, zlib.error, LZMAError, ValueError),
-    *(LookupError, TypeError, AttributeError),  # a record of another shape
-)
+    OSError, EOFError, tarfile.TarError, zlib.error, LZMAError, ValueError,
+    LookupError, TypeError, AttributeError,  # a record of another shape
+)  # fmt: skip
 
 
 def pack(

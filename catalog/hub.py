@@ -46,8 +46,11 @@ SMALL_FILES = (
     "tokenizer_config.json",
     *TOKENIZER_FILES,
     SETTINGS_FILE,
-    *(PREPROCESSOR_FILE, "processor_config.json"),
-    *("merges.txt", "spiece.model", "added_tokens.json"),
+    PREPROCESSOR_FILE,
+    "processor_config.json",
+    "merges.txt",
+    "spiece.model",
+    "added_tokens.json",
 )
 _HIDDEN = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND)
 

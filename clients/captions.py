@@ -135,7 +135,7 @@ class Captioner:
         in_flight = self.sending.requests_in_flight
         ask = self._ask_captions
         bulk.answer_in_order(
-            *(videos, done, report), read=read, ask=ask, in_flight=in_flight
+            videos, done, report, read=read, ask=ask, in_flight=in_flight
         )
 
     def _ask_captions(self, batch: Batch) -> CaptionAnswer:

@@ -41,8 +41,10 @@ def explain(command: Command) -> Command:
 def show_progress(unit: str) -> Iterator[Report]:
     """Show a bar that advances with each answer, then the count; nothing without a terminal."""
     columns = (
-        *(TextColumn("{task.description}"), BarColumn()),
-        *(TextColumn("{task.percentage:>3.0f} %"), TimeRemainingColumn()),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f} %"),
+        TimeRemainingColumn(),
     )
     began = time.monotonic()
     count = 0

@@ -279,7 +279,9 @@ class TranslationJob(bulk.FileJob):
             yield bulk.End(number, table.error), 1.0
 
         bulk.answer_in_order(
-            *(self.sources, done, report),
+            self.sources,
+            done,
+            report,
             read=read,
             ask=self._ask_texts,
             in_flight=self.requests_in_flight,

@@ -34,10 +34,19 @@ app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
 RUN = ROOT / variables.RUN_DIR.default
 
 command = make_command(
-    *(app, Path(__file__).with_name("options.yaml")),
-    *(nodes.AddressError, CatalogError, ModelError, SettingsError, StackError),
-    *(ManagementError, DashboardError, DeploymentError, OSError),
-    *(KeyboardInterrupt, OverflowError),  # a port above 65535
+    app,
+    Path(__file__).with_name("options.yaml"),
+    nodes.AddressError,
+    CatalogError,
+    ModelError,
+    SettingsError,
+    StackError,
+    ManagementError,
+    DashboardError,
+    DeploymentError,
+    OSError,
+    KeyboardInterrupt,
+    OverflowError,  # a port above 65535
 )
 
 
@@ -56,8 +65,12 @@ def up(
 ) -> None:
     """Start the stack's stopped programs, wait for every model, show a translation."""
     wanted = Stack(
-        *(run_dir, map_path or UNSAID, model or None, port_offset),
-        *(tls.read_option(tls_files), backend),
+        run_dir,
+        map_path or UNSAID,
+        model or None,
+        port_offset,
+        tls.read_option(tls_files),
+        backend,
         address=nodes.read_address(address) if address else None,
     )
     lifecycle.up(wanted, timeout_s=timeout_s, bundled=bundle)
@@ -79,7 +92,12 @@ def join(
     gateway needs the head's map and model."""
     head = nodes.read_head(head)
     wanted = Stack(
-        *(run_dir, map_path or UNSAID, model or None, port_offset, None, "ray"),
+        run_dir,
+        map_path or UNSAID,
+        model or None,
+        port_offset,
+        None,
+        "ray",
         address=nodes.read_address(address) if address else nodes.find_address(head),
         head=head,
         is_door=is_door,
@@ -129,8 +147,12 @@ def unit(
 ) -> None:
     """Print a systemd unit that starts and watches this clone's stack."""
     wanted = Stack(
-        *(run_dir, map_path or UNSAID, model or None, port_offset),
-        *(tls.read_option(tls_files), "ray" if head else backend),
+        run_dir,
+        map_path or UNSAID,
+        model or None,
+        port_offset,
+        tls.read_option(tls_files),
+        "ray" if head else backend,
         address=nodes.read_address(address) if address else None,
         head=nodes.read_head(head) if head else None,
         is_door=is_door or not head,

@@ -24,8 +24,13 @@ from handlers.engine.directories import ModelError
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
 command = make_command(
-    *(app, Path(__file__).with_name("options.yaml")),
-    *(CatalogError, ModelError, SettingsError, StackError, OSError),
+    app,
+    Path(__file__).with_name("options.yaml"),
+    CatalogError,
+    ModelError,
+    SettingsError,
+    StackError,
+    OSError,
 )
 
 #: The module through which supervisord starts a program: it kills processes left by an earlier
@@ -45,7 +50,10 @@ def prepare(
     """Fill the run directory: configuration, the map's copy, and models for TorchServe."""
     is_cluster = os.environ.get("GATEWAY_BACKEND") == "ray"
     wanted = Stack(
-        *(run_dir, ROOT / map_path, model or None, port_offset),
+        run_dir,
+        ROOT / map_path,
+        model or None,
+        port_offset,
         backend="ray" if is_cluster else None,
     )
     launch.confine("prepare")

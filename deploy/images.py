@@ -35,9 +35,9 @@ def build(buildah: Path, mmdebstrap: Path, *, is_fresh: bool = False) -> str:
         console.print("Making the base from Debian's packages …")
         _make_base(buildah, mmdebstrap)
     command: list[str | Path] = [
-        *(buildah, "bud", "--layers", "--format=docker", ISOLATION),
-        *(f"--build-arg=BASE={_BASE}", f"--file={CONTAINERFILE}"),
-    ]
+        buildah, "bud", "--layers", "--format=docker", ISOLATION,
+        f"--build-arg=BASE={_BASE}", f"--file={CONTAINERFILE}",
+    ]  # fmt: skip
     console.print("Installing the Python packages …")
     _install_packages([*command, *(["--no-cache"] if is_fresh else [])])
     console.print("Building the image …")

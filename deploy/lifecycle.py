@@ -47,7 +47,9 @@ _PREFIXES = ("BABELGATE_", "HF_", "OTEL_", "CUDA_VISIBLE_DEVICES", "WEB_CONCURRE
 #: `up` sets these itself or has an option for them, or they belong to the caller.
 _OTHERS = {
     *(variable.name for variable in variables.INTERNAL),
-    *(variables.MAP.name, variables.MODEL.name, variables.CLIENT_KEY.name),
+    variables.MAP.name,
+    variables.MODEL.name,
+    variables.CLIENT_KEY.name,
     variables.RUN_DIR.name,
 }
 
@@ -376,12 +378,15 @@ def check_edited(stack: Stack, nginx: Path, map_path: Path | None) -> None:
             (copies / "conf.d").symlink_to("../conf.d")  # as includes follow `main`
     checks = {
         "nginx/nginx.conf": [
-            *(str(nginx), "-t", "-q", "-p", f"{stack.run}/nginx/", "-c", str(main))
+            str(nginx), "-t", "-q", "-p", f"{stack.run}/nginx/", "-c", str(main)
         ]
-    }
+    }  # fmt: skip
     if map_path:
         checks[_GUNICORN] = [
-            *(str(program), "--check-config", "--config", f"{ROOT}/{_GUNICORN}"),
+            str(program),
+            "--check-config",
+            "--config",
+            f"{ROOT}/{_GUNICORN}",
             "gateway.app:create_app()",
         ]
     environment = stack.environment() | {variables.MAP.name: str(map_path)}

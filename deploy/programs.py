@@ -46,14 +46,15 @@ OFFICE = (
 CHROMIUM = Program("chromium", "chromium")
 #: Everything that a full test run needs from the distribution.
 FOR_TESTS = (
-    *(NGINX, PROMETHEUS, SYSTEMD_ANALYZE, NODE, NPM),
+    NGINX,
+    PROMETHEUS,
+    SYSTEMD_ANALYZE,
+    NODE,
+    NPM,
     *(Program(name, name) for name in ("curl", "openssl")),
 )
 #: Programs that some tests need: without them these tests are skipped.
-FOR_SOME_TESTS = (
-    *(POSTGRESQL, REDIS, *OFFICE, CHROMIUM),
-    *(IPROUTE2, BUILDAH, MMDEBSTRAP),
-)
+FOR_SOME_TESTS = (POSTGRESQL, REDIS, *OFFICE, CHROMIUM, IPROUTE2, BUILDAH, MMDEBSTRAP)
 
 
 def find(program: Program) -> Path | None:

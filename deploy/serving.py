@@ -57,8 +57,14 @@ class TorchServe:
     def show_map(self, models: Catalog) -> None:
         """Show which model runs where. Raises ModelError if a local one lacks a language."""
         table = make_table(
-            *("serves", "device", "engine", "precision"),
-            *("workers", "batch", "delay ms", "queue"),
+            "serves",
+            "device",
+            "engine",
+            "precision",
+            "workers",
+            "batch",
+            "delay ms",
+            "queue",
         )
         for model in models.models:
             s = model.settings
@@ -67,7 +73,10 @@ class TorchServe:
                 checkpoint.check_languages(model, found)
             counts = (model.workers, s.batch_size, s.max_batch_delay, s.queue_size)
             table.add_row(
-                *(" ".join(model.serves), model.device, s.engine, model.compute_type),
+                " ".join(model.serves),
+                model.device,
+                s.engine,
+                model.compute_type,
                 *map(str, counts),
             )
         console.print(table, soft_wrap=False)
@@ -112,7 +121,9 @@ class TorchServe:
             if found:
                 state = (
                     f"{found.ready_workers}/{found.min_workers}",
-                    *(found.pending_requests, found.batch_size, found.max_batch_delay),
+                    found.pending_requests,
+                    found.batch_size,
+                    found.max_batch_delay,
                 )
             cells = (" ".join(model.serves), model.settings.model, model.device)
             table.add_row(*cells, *map(str, state))

@@ -33,14 +33,14 @@ _PORTS = (DOOR, GATEWAY, EXPORTER, *_TORCHSERVE, *nodes.PORTS.fixed)
 _PORT = re.compile(r"\b(" + "|".join(map(str, _PORTS)) + r")\b")
 STATE = "stack.json"
 _PACKAGES = (
-    *("catalog", "clients", "contract", "deploy", "documents", "gateway"),
-    *("handlers", "ray_backend", "text", "torchserve_backend"),
-)
+    "catalog", "clients", "contract", "deploy", "documents", "gateway",
+    "handlers", "ray_backend", "text", "torchserve_backend",
+)  # fmt: skip
 #: Files that programs read once: a reloaded gateway keeps what its first process has read.
 _DATA = (
-    *("constraints.txt", "deploy/*.conf", "contract/*.tsv", "contract/*.toml"),
-    *("text/*.txt", "text/*.yaml", "documents/**/*.yaml", "gateway/*.yaml"),
-)
+    "constraints.txt", "deploy/*.conf", "contract/*.tsv", "contract/*.toml",
+    "text/*.txt", "text/*.yaml", "documents/**/*.yaml", "gateway/*.yaml",
+)  # fmt: skip
 #: The names of the certificate and key in nginx/tls.conf.
 _TLS_FILES = ("certificate.pem", "key.pem")
 _MEMORY = Path("/dev/shm")
@@ -216,8 +216,12 @@ class Stack:
 
     def _make_folders(self) -> None:
         for folder in (
-            *("nginx/temp", "nginx/logs", "torchserve/store", "torchserve/tmp"),
-            *("logs", "ray"),
+            "nginx/temp",
+            "nginx/logs",
+            "torchserve/store",
+            "torchserve/tmp",
+            "logs",
+            "ray",
         ):
             (self.run / folder).mkdir(parents=True, exist_ok=True)
 

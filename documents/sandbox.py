@@ -36,9 +36,9 @@ _SPARE_S = 60.0
 _PR_SET_PDEATHSIG = 1
 #: The environment variables that a server needs; no passwords.
 _ENVIRONMENT = {
-    *("HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PATH", "TMPDIR"),
-    *(variables.RUN_DIR.name, variables.PROGRAM.name),
-}
+    "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PATH", "TMPDIR",
+    variables.RUN_DIR.name, variables.PROGRAM.name,
+}  # fmt: skip
 
 Resource: TypeAlias = Literal["memory", "cpu", "bytes", "time"]
 Run = Callable[[Mapping[str, Any]], Mapping[str, Any]]

@@ -87,7 +87,7 @@ def add(
             "expected --requests-per-minute as well", param_hint="--burst"
         )
     grant = Grant(
-        *(characters_per_month, requests_per_minute, allowed, burst, share_cache)
+        characters_per_month, requests_per_minute, allowed, burst, share_cache
     )
     with _storage() as storage:
         token = storage.add(name.strip(), grant)
@@ -150,9 +150,11 @@ def _describe_key(key: ApiKey, characters: int) -> dict[str, Any]:
 def _draw(found: Mapping[ApiKey, int]) -> Table:
     numbers = ("this month", "per month", "per minute", "at once")
     table = Table(
-        *("id", "name"),
+        "id",
+        "name",
         *(Column(name, justify="right") for name in numbers),
-        *("routes", "state"),
+        "routes",
+        "state",
         box=SIMPLE_HEAD,
     )
     for key, characters in found.items():
@@ -160,7 +162,9 @@ def _draw(found: Mapping[ApiKey, int]) -> Table:
         limits = grant.characters_per_month, per_minute, grant.burst or per_minute
         revoked = key.revoked_at and write_time(key.revoked_at)
         table.add_row(
-            *(key.id, key.name, f"{characters:,}"),
+            key.id,
+            key.name,
+            f"{characters:,}",
             *("-" if limit is None else f"{limit:,}" for limit in limits),
             ", ".join(grant.routes) or "all",
             f"revoked {revoked}" if revoked else "valid",

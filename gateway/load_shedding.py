@@ -25,9 +25,9 @@ _MOST_BYTES = 4096
 _OTHER_HEADERS = frozenset(("HTTP_CONTENT_ENCODING", "HTTP_ORIGIN"))
 #: The errors of other bodies, which the route reports.
 _NO_REQUEST = (
-    *(AttributeError, LookupError, OverflowError),
-    *(RecursionError, TypeError, ValueError, Problem),
-)
+    AttributeError, LookupError, OverflowError,
+    RecursionError, TypeError, ValueError, Problem,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -34,9 +34,9 @@ from gateway.http.request import GatewayRequest, read_request_id, read_trace
 #: A quantile is as exact as its bucket is narrow. From 50 ms to 3 s, where service levels are
 #: promised, a bucket's end is at most 1.5 times its start.
 BUCKETS = (
-    *(0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.125, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5),
-    *(0.75, 1, 1.5, 2, 3, 5, 10, 20, 30, 60, 120),
-)
+    0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.125, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5,
+    0.75, 1, 1.5, 2, 3, 5, 10, 20, 30, 60, 120,
+)  # fmt: skip
 
 #: The target of a request that names no served one.
 NO_TARGET = "none"

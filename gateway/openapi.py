@@ -43,39 +43,52 @@ FIELDS = (JSON, "application/x-www-form-urlencoded", MULTIPART)
 #: Refusals on every path, as bodies are read before a route is called. Two come from nginx and
 #: from the gateway's connections.
 EVERYWHERE = (
-    *(errors.MalformedRequest, errors.BodyTooSlow, errors.BodyTooLarge),
-    *(errors.UnsupportedEncoding, errors.TooManyConnections, errors.HeaderTooLarge),
-    *(errors.InternalError, errors.Overloaded, errors.NotReady),
+    errors.MalformedRequest, errors.BodyTooSlow, errors.BodyTooLarge,
+    errors.UnsupportedEncoding, errors.TooManyConnections, errors.HeaderTooLarge,
+    errors.InternalError, errors.Overloaded, errors.NotReady,
     errors.DeadlineExceeded,
-)
+)  # fmt: skip
 #: The refusals of a key.
 KEYS = (
-    *(errors.InvalidKey, errors.KeyNotAllowed, errors.QuotaExceeded),
-    *(errors.RateLimited, errors.KeysUnavailable),
+    errors.InvalidKey,
+    errors.KeyNotAllowed,
+    errors.QuotaExceeded,
+    errors.RateLimited,
+    errors.KeysUnavailable,
 )
 #: The refusals of routes that translate texts.
 TRANSLATING = (
-    *(errors.InvalidRequest, errors.UnknownLanguage, errors.TooManyRows),
-    *(errors.TextTooLong, errors.DeviceFull),
+    errors.InvalidRequest,
+    errors.UnknownLanguage,
+    errors.TooManyRows,
+    errors.TextTooLong,
+    errors.DeviceFull,
 )
 #: The refusals of translations with glossaries, and of routes that store these.
 USING_GLOSSARIES = (
-    *(errors.UnknownGlossary, errors.NoDictionary, errors.GlossariesUnavailable),
+    errors.UnknownGlossary,
+    errors.NoDictionary,
+    errors.GlossariesUnavailable,
 )
 STORING_GLOSSARIES = (
-    *(errors.InvalidRequest, errors.UnknownLanguage, errors.UnknownGlossary),
-    *(errors.TooManyGlossaries, errors.GlossariesUnavailable, errors.Overloaded),
-    *(errors.DiskFull, errors.Forbidden),
-)
+    errors.InvalidRequest, errors.UnknownLanguage, errors.UnknownGlossary,
+    errors.TooManyGlossaries, errors.GlossariesUnavailable, errors.Overloaded,
+    errors.DiskFull, errors.Forbidden,
+)  # fmt: skip
 #: The refusals of routes that accept documents, and of those that find one.
 RECEIVING = (
-    *(errors.UnsupportedDocument, errors.InvalidRequest, errors.TooManyDocuments),
-    *(errors.DiskFull, errors.Forbidden),
+    errors.UnsupportedDocument,
+    errors.InvalidRequest,
+    errors.TooManyDocuments,
+    errors.DiskFull,
+    errors.Forbidden,
 )
 FINDING = (errors.NoDocument, errors.Forbidden)
 #: The refusals of routes for images.
 LOOKING = (
-    *(errors.UnsupportedImage, errors.InvalidImage, errors.InvalidRequest),
+    errors.UnsupportedImage,
+    errors.InvalidImage,
+    errors.InvalidRequest,
     errors.DeviceFull,
 )
 IMAGES = ("image", "images")

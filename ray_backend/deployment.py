@@ -364,8 +364,11 @@ def show_models(models: Catalog) -> None:
         (told,) = entry["deployments"]
         needs = told["ray_actor_options"]
         table.add_row(
-            *(model.name, " ".join(model.serves), _describe_replicas(told)),
-            *(f"{needs['num_cpus']:g}", f"{needs['num_gpus']:g}"),
+            model.name,
+            " ".join(model.serves),
+            _describe_replicas(told),
+            f"{needs['num_cpus']:g}",
+            f"{needs['num_gpus']:g}",
             needs.get("accelerator_type", "any" if needs["num_gpus"] else "-"),
         )
     console.print(table, soft_wrap=False)

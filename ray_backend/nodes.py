@@ -192,7 +192,9 @@ def write_command(node: Node, options: str = "") -> list[str]:
         }
     return [
         str(Path(sys.executable).with_name("ray")),
-        *("start", "--block", "--disable-usage-stats"),
+        "start",
+        "--block",
+        "--disable-usage-stats",
         *(() if node.head else ("--head", "--no-monitor")),
         *(f"--{name}={value}" for name, value in given.items()),
         *shlex.split(options),

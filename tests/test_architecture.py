@@ -20,32 +20,32 @@ ALLOWED = {
     "text": set(),
     "catalog": {"handlers.engine"},
     "gateway": {
-        *("catalog", "text", "torchserve_backend.management"),
+        "catalog", "text", "torchserve_backend.management",
         "gateway.backends.embedded",
-        *("documents.errors", "documents.formats", "documents.storage"),
+        "documents.errors", "documents.formats", "documents.storage",
     },
     "gateway.backends.embedded": {
-        *("catalog", "gateway"),
-        *("handlers.base", "handlers.engine", "handlers.microbatcher"),
+        "catalog", "gateway",
+        "handlers.base", "handlers.engine", "handlers.microbatcher",
     },
     "torchserve_backend": {"catalog", "handlers.engine"},
     "ray_backend": {"catalog", "handlers", "ray_backend.bulk.command"},
-    "ray_backend.bulk": {*("clients", "ray_backend"), *("catalog", "handlers", "text")},
+    "ray_backend.bulk": {"clients", "ray_backend", "catalog", "handlers", "text"},
     "handlers": {"handlers.engine"},
     "handlers.engine": set(),
     "models": {"handlers.engine"},
     "deploy": {
         "catalog",
-        *("gateway.settings", "handlers.engine", "ray_backend", "torchserve_backend"),
+        "gateway.settings", "handlers.engine", "ray_backend", "torchserve_backend",
     },
     "benchmarks": {
         "catalog",
-        *("clients", "handlers.base", "handlers.engine", "models", "deploy"),
-        *("handlers.microbatcher", "ray_backend", "torchserve_backend"),
+        "clients", "handlers.base", "handlers.engine", "models", "deploy",
+        "handlers.microbatcher", "ray_backend", "torchserve_backend",
     },
     "clients": set(),
     "documents": {"text", "clients"},
-}
+}  # fmt: skip
 MODEL_LIBRARIES = {"torch", "transformers", "ctranslate2", "sentencepiece"}
 #: Libraries that a package must not need.
 FORBIDDEN = {
@@ -89,18 +89,22 @@ GATEWAY = (
 #: The only file that makes data durable, and the calls that no other file may have.
 DURABLE = "contract/durable.py"
 DURABLE_CALLS = (
-    *(".fsync", ".fdatasync", "os.replace", "os.rename", "shutil.move"),
-    *(".flock", ".lockf", ".commit"),
-)
+    ".fsync", ".fdatasync", "os.replace", "os.rename", "shutil.move",
+    ".flock", ".lockf", ".commit",
+)  # fmt: skip
 #: A repeated group with a possessive quantifier.
 POSSESSIVE = re.compile(r"(?<!\\)\)(?:[*+?]|\{[\d,]*\})\+")
 #: The number of patterns with such a group, by file. All Python versions match these alike: a
 #: last repetition does not fail halfway, or the whole match then fails.
 ALIKE = dict.fromkeys(
     (
-        *("contract/markup.py", "contract/npy.py", "gateway/http/message.py"),
-        *("documents/formats/csv.py", "documents/formats/gettext.py"),
-        *("documents/formats/json.py", "documents/formats/markdown.py"),
+        "contract/markup.py",
+        "contract/npy.py",
+        "gateway/http/message.py",
+        "documents/formats/csv.py",
+        "documents/formats/gettext.py",
+        "documents/formats/json.py",
+        "documents/formats/markdown.py",
     ),
     1,
 )

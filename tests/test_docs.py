@@ -47,9 +47,13 @@ COMMAND_LINES = {
         (ROOT / module.split()[0].replace(".", "/") / "__main__.py").read_text("utf-8")
     )
     for module in (
-        *("clients", "deploy", "gateway keys", "ray_backend"),
+        "clients",
+        "deploy",
+        "gateway keys",
+        "ray_backend",
         "catalog models",
-        *("models.phrasebook_recipe", "models.shapes_recipe"),
+        "models.phrasebook_recipe",
+        "models.shapes_recipe",
     )
 }
 

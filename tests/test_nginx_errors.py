@@ -21,10 +21,10 @@ MAPS = {
 APIS = {dialect.name: dialect for dialect in (OURS, EITHER, *FOREIGN)}
 #: Paths of each API, paths below them, and paths that only have a prefix in common.
 PATHS = (
-    *("/", "/languages", "/detect-objects", "/healthz", "/v20", "/x"),
+    "/", "/languages", "/detect-objects", "/healthz", "/v20", "/x",
     *(f"{path}{end}" for api in FOREIGN for path in api.paths for end in ("", "/x")),
     *(path for api in FOREIGN for path in api.translating),
-)
+)  # fmt: skip
 
 
 def expand(text: str, **known: str) -> str:

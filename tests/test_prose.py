@@ -26,10 +26,10 @@ FOLDERS = "|".join((*PACKAGES, "docs", "nginx", "tests"))
 FILE = re.compile(rf"`((?!text/(?:html|plain)`)(?:{FOLDERS})/[\w./-]+)`")
 #: Configuration files, with comments on separate lines or after the code.
 CONFIGURATION = (
-    *("Makefile", "pyproject.toml", "constraints.txt", "nginx/*.conf"),
-    *("deploy/**/*.conf", "deploy/**/*.y*ml", "deploy/image/*"),
-    *("torchserve_backend/*.properties", "benchmarks/**/*.yaml", "gateway/page/*.js"),
-)
+    "Makefile", "pyproject.toml", "constraints.txt", "nginx/*.conf",
+    "deploy/**/*.conf", "deploy/**/*.y*ml", "deploy/image/*",
+    "torchserve_backend/*.properties", "benchmarks/**/*.yaml", "gateway/page/*.js",
+)  # fmt: skip
 
 
 def list_docstrings() -> Iterator[tuple[str, str]]:

@@ -458,7 +458,9 @@ class _RunScanner:
         """Yield the pieces of a message, or of an arm in arguments of the kinds `around`."""
         source = self.run.text
         stretch = messages.flatten(
-            *(source, message, self.run.placeholders),
+            source,
+            message,
+            self.run.placeholders,
             lambda place: self._add_part(self._scan_argument(place, around)),
         )
         is_plural = bool(around) and around[-1] != "select"

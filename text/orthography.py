@@ -48,7 +48,7 @@ _PLAIN = {
 }
 #: Languages that write sentences without final marks, or put the marks inside words.
 _UNMARKED = _list_written(
-    *("Armenian", "Ethiopic", "Khmer", "Lao", "Myanmar", "Thai", "Tibetan")
+    "Armenian", "Ethiopic", "Khmer", "Lao", "Myanmar", "Thai", "Tibetan"
 )
 _WIDE = _list_written("Han")
 _FORMS: Mapping[str, Mapping[str, str]] = {

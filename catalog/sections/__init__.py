@@ -13,9 +13,9 @@ AUTO = "auto"
 PLACEMENT = {"placement", "workers", "targets", "pivot"}
 #: The keys for the placement, the server or the choice of the model, which no handler needs.
 SERVING = PLACEMENT | {
-    *("model", "vocabulary", "batch_size", "max_batch_delay"),
-    *("queue_size", "response_timeout", "idle_unload_s"),
-}
+    "model", "vocabulary", "batch_size", "max_batch_delay",
+    "queue_size", "response_timeout", "idle_unload_s",
+}  # fmt: skip
 
 
 def _read_devices(value: Any) -> tuple[str, ...]:

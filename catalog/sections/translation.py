@@ -13,12 +13,12 @@ EngineName: TypeAlias = Literal["ctranslate2", "transformers", "echo"]
 #: The engines of translation, each with the precisions that it supports.
 ENGINES = {
     "ctranslate2": (
-        *("auto", "int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16"),
-        *("float16", "bfloat16", "float32"),
+        "auto", "int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16",
+        "float16", "bfloat16", "float32",
     ),
     "transformers": get_args(Precision),
     "echo": ("auto",),
-}
+}  # fmt: skip
 
 
 class TargetSection(Shape):

@@ -54,8 +54,12 @@ _COPY_BYTES = 1 << 20
 _IS_ENCRYPTED = 0x1
 #: The errors that zipfile raises for a file that contradicts its headers.
 _DAMAGES = (
-    *(zipfile.BadZipFile, zlib.error, EOFError),
-    *(NotImplementedError, UnicodeDecodeError, struct.error),
+    zipfile.BadZipFile,
+    zlib.error,
+    EOFError,
+    NotImplementedError,
+    UnicodeDecodeError,
+    struct.error,
 )
 _LOCAL_HEADER = struct.Struct("<4s5H3L2H")
 

@@ -148,7 +148,9 @@ class TorchServeBackend(Backend):
                     is_unloaded = bool(model and found.is_unloaded(model))
                     is_ready = found.is_ready or is_unloaded
                     states[name] = ModelState(
-                        *(is_ready, found.batch_size, found.pending_requests),
+                        is_ready,
+                        found.batch_size,
+                        found.pending_requests,
                         life=found.life,
                         is_unloaded=is_unloaded,
                     )

@@ -129,8 +129,11 @@ class ChangeFields(BaseModel, frozen=True):
 SCHEMAS: dict[str, type[BaseModel]] = {
     schema.__name__: schema
     for schema in (
-        *(OurGlossary, GlossaryFields, MultilingualFields),
-        *(ChangeFields, DictionaryFields),
+        OurGlossary,
+        GlossaryFields,
+        MultilingualFields,
+        ChangeFields,
+        DictionaryFields,
     )
 }
 

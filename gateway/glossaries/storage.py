@@ -217,10 +217,10 @@ def _find_glossary(connection: Connection, owner: str, glossary_id: str) -> Glos
 def _list(connection: Connection, is_wanted: ColumnElement[bool]) -> list[Glossary]:
     one, each = GLOSSARIES.c, DICTIONARIES.c
     columns = (
-        *(one.id, one.name, one.created_at_ms),
-        *(each.id, each.source, each.target, each.entry_count),
+        one.id, one.name, one.created_at_ms,
+        each.id, each.source, each.target, each.entry_count,
         func.length(each.entries),
-    )
+    )  # fmt: skip
     query = (
         select(*columns)
         .outerjoin_from(GLOSSARIES, DICTIONARIES, each.glossary_id == one.id)

@@ -427,7 +427,9 @@ class ModelRows:
         costs = [self._weigh(row) for row in rows]
         at_once = self._service.settings.sentences_at_once
         ticket = self._ticket = self._service.admission.admit(
-            *(self._model.name, self._call, costs),
+            self._model.name,
+            self._call,
+            costs,
             is_bulk=self._call.is_bulk or len(costs) > at_once,
         )
         self._tickets.callback(ticket.close)

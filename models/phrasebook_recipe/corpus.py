@@ -118,13 +118,16 @@ def vary(text: str, rng: random.Random) -> str:
         return text
     if text[-1] not in _FINAL_MARKS:
         changes = [
-            *((0.65, text + rng.choice((".", "!"))), (0.8, _lower_first(text))),
+            (0.65, text + rng.choice((".", "!"))),
+            (0.8, _lower_first(text)),
             (1.0, text.lower()),
         ]
     else:
         bare = text.rstrip(_FINAL_MARKS).lstrip(_OPENING_MARKS).strip()
         changes = [
-            *((0.65, bare), (0.75, _lower_first(text)), (0.88, _lower_first(bare))),
+            (0.65, bare),
+            (0.75, _lower_first(text)),
+            (0.88, _lower_first(bare)),
             (1.0, bare.lower()),
         ]
     return next(changed for most, changed in changes if chance < most)

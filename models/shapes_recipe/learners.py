@@ -269,7 +269,7 @@ class DetectionLearner(Learner):
         names, keys = self.model.config.id2label, ("labels", "boxes", "scores")
         return [
             [
-                FigureBox(names[label], *[*box, score])
+                FigureBox(names[label], *(*box, score))
                 for label, box, score in zip(
                     *(answer[key].tolist() for key in keys), strict=True
                 )

@@ -98,7 +98,9 @@ def command(
             console.show_progress(job.unit) as report,
         ):
             there, wrong = run(
-                *(job, sources, executor.run),
+                job,
+                sources,
+                executor.run,
                 report=report,
                 say=console.show_remarks,
                 is_overwrite=overwrite,

@@ -109,13 +109,13 @@ def test_devices_are_read(devices: Any, expected: tuple[str, ...]):
 @pytest.mark.parametrize(
     "device",
     [
-        *(0, None, "", "gpu0", "-1", "²", "CPU", "0,1"),
+        0, None, "", "gpu0", "-1", "²", "CPU", "0,1",
         pytest.param([], id="no GPU in a list"),
         pytest.param(["1", "01"], id="a GPU twice, written in two ways"),
         pytest.param(["cpu"], id="the CPU in a list"),
         pytest.param(["0", None], id="null in a list"),
     ],
-)
+)  # fmt: skip
 def test_a_bad_device_is_refused(device: Any):
     says = f"cuda_id.ko: {A_DEVICE}, found {device!r}"
     assert refuse({"cuda_id": {"ko": device}}) == [says]

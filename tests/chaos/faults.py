@@ -253,8 +253,12 @@ FAULTS: dict[str, Fault] = {
         f"kill {name}": partial(kill, name=name)
         # `broken map` kills gateway workers.
         for name in (
-            *(*_NGINX, "gateway master", "documents"),
-            *("registrar", "java", "model worker"),
+            *_NGINX,
+            "gateway master",
+            "documents",
+            "registrar",
+            "java",
+            "model worker",
         )
     },
     "kill readers": kill_readers,

@@ -117,8 +117,14 @@ def ask(url: str, question: Question, limit_s: float) -> Exchange:
         slug = str(document.get("type", "")).rpartition(":")[2]
     ended = client.arrived_at if client and status else time.monotonic()
     return Exchange(
-        *(question.kind, client.sent_at if client else began, ended, limit_s),
-        *(outcome, status, slug, detail),
+        question.kind,
+        client.sent_at if client else began,
+        ended,
+        limit_s,
+        outcome,
+        status,
+        slug,
+        detail,
     )
 
 

@@ -47,15 +47,15 @@ from tests.gateway.fake_torchserve import FakeTorchServe
 CASES = Path(__file__).with_name("cases")
 REQUEST, RESPONSE = ".request.http", ".response.json"
 GIVEN = {
-    *("torchserve", "loading", "unregistered", "tasks", "settings", "keys", "before"),
-    *("documents", "glossary"),
-}
+    "torchserve", "loading", "unregistered", "tasks", "settings", "keys", "before",
+    "documents", "glossary",
+}  # fmt: skip
 #: The cases that also run on a cluster.
 ON_CLUSTERS = (
-    *("text", "document", "caption-frames", "classify-top-k", "detect-threshold"),
-    *("readyz", "status", "warning-in-a-list", "text-too-long-in-a-list"),
-    *("frames-that-the-model-refuses", "row-out-of-memory"),
-)
+    "text", "document", "caption-frames", "classify-top-k", "detect-threshold",
+    "readyz", "status", "warning-in-a-list", "text-too-long-in-a-list",
+    "frames-that-the-model-refuses", "row-out-of-memory",
+)  # fmt: skip
 #: The id of the existing glossary.
 GLOSSARY_ID = "38b2dd5c-8c59-4d34-9d9b-1a2b3c4d5e6f"
 
@@ -188,7 +188,8 @@ def test_every_route_has_a_case_that_succeeds(description):
     }
     routes = {found[:2] for found in description.list_operations()}
     assert routes - answered == {
-        *(("/suggest", "post"), ("/docs/{name}", "get")),
+        ("/suggest", "post"),
+        ("/docs/{name}", "get"),
         ("/page/{digest}/{name}", "get"),
         # It waits for the documents program, which does not run here.
         ("/translate_file", "post"),

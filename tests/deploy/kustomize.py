@@ -10,9 +10,9 @@ import yaml
 Resource = dict[str, Any]
 
 _PARTS = {
-    *("apiVersion", "kind", "namespace", "resources", "labels", "configMapGenerator"),
-    *("patches", "images"),
-}
+    "apiVersion", "kind", "namespace", "resources", "labels", "configMapGenerator",
+    "patches", "images",
+}  # fmt: skip
 
 
 def render(folder: Path) -> list[Resource]:

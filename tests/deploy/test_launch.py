@@ -107,9 +107,7 @@ def test_a_program_writes_for_its_owner_and_gives_way(tmp_path, name, gives_way)
     log.chmod(0o644)
     given = {"BABELGATE_RUN_DIR": str(tmp_path), "BABELGATE_DOCUMENTS": str(shared)}
     program = ("/bin/sh", "-c", "nice; echo more >&2")
-    run(
-        *(sys.executable, "-m", "deploy.launch", name, *program), env=os.environ | given
-    )
+    run(sys.executable, "-m", "deploy.launch", name, *program, env=os.environ | given)
     _, found, more = log.read_text().splitlines()
     assert (int(found) > os.nice(0)) == gives_way
     assert more == "more"

@@ -365,7 +365,8 @@ TRANSLATED = '{"translated": "Bonjour"}'
     ("languages", "answers", "shown"),
     [
         pytest.param(
-            *(["fr"], [None, (503, ""), (200, f"{TRANSLATED}\n")]),
+            ["fr"],
+            [None, (503, ""), (200, f"{TRANSLATED}\n")],
             ["curl http", TRANSLATED, "Anyone who reaches port "],
             id="open, at the third try",
         ),

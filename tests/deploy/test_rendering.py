@@ -59,7 +59,9 @@ def test_values_edited_by_hand_stay_unless_their_setting_is_set(settings: Settin
 def test_nginx_takes_bodies_as_large_as_the_gateway_does(settings: Settings):
     text = render_nginx(NGINX, settings)
     expected = [
-        *(settings.max_body_bytes, settings.max_upload_bytes, settings.document_bytes),
+        settings.max_body_bytes,
+        settings.max_upload_bytes,
+        settings.document_bytes,
         4 * settings.max_glossary_bytes,
     ]
     assert read_sizes(text)[:4] == expected

@@ -71,7 +71,7 @@ def test_a_machine_finds_its_head(tmp_path: Path):
     assert environment["BABELGATE_GATEWAY_BIND"] == "10.0.0.2:9388"
     assert re.findall(
         r"\[program:(\w+)\]", stack.render_supervisor(Path("/nginx"))
-    ) == [*("registrar", "ray", "gateway", "documents", "nginx")]
+    ) == ["registrar", "ray", "gateway", "documents", "nginx"]
     assert "BABELGATE_METRICS_URL" not in environment
 
 

@@ -53,7 +53,7 @@ def test_the_unit_has_this_clones_paths_and_the_stacks_options(tmp_path, monkeyp
         r'"--model" "50%% \"$${a}\" \\b" "--port-offset" "1000"'
     )
     stop = shlex.split(service["ExecStop"])
-    assert stop[2:] == ["deploy", "down", *("--pid", "${MAINPID}"), *places[:2]]
+    assert stop[2:] == ["deploy", "down", "--pid", "${MAINPID}", *places[:2]]
     ended: list[Path] = []
     monkeypatch.setattr("deploy.lifecycle.end", lambda stack: ended.append(stack.run))
     for pid, is_up, count in (("", True, 0), ("", False, 1), ("4711", True, 2)):

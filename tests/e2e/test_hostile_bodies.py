@@ -81,7 +81,10 @@ def write_header(rng: random.Random) -> bytes:
         [
             f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}",
             f"{{'descr': '{descr}', 'fortran_order': 1, 'shape': {shape}}}",
-            *("{'descr': '|u1'}", "[" * 5000, "{" + "'a': 1, " * 2000 + "}", ""),
+            "{'descr': '|u1'}",
+            "[" * 5000,
+            "{" + "'a': 1, " * 2000 + "}",
+            "",
         ]
     ).encode()
     version = rng.choice([(1, 0), (2, 0), (3, 0), (9, 9)])

@@ -66,7 +66,10 @@ def operator(tmp_path_factory, cache, map_path) -> Iterator[Operator]:
     offset = ("--port-offset", str(operator.offset))
     try:
         operator(
-            *("up", "--map", str(map_path), *offset),
+            "up",
+            "--map",
+            str(map_path),
+            *offset,
             BABELGATE_KEYS="required",
             BABELGATE_DATABASE_URL=database,
             BABELGATE_CLIENT_KEY=SECRET,

@@ -210,7 +210,9 @@ ASKERS: dict[str, tuple[str, dict[str, str], int]] = {
     "X-Real-IP": (STRANGER, {"X-Real-IP": "127.0.0.1"}, 403),
     "a proxy": ("127.0.0.1", {"X-Forwarded-For": "203.0.113.7"}, 403),
     "a lie and a proxy": (
-        *("127.0.0.1", {"X-Forwarded-For": "127.0.0.1, 203.0.113.7"}, 403),
+        "127.0.0.1",
+        {"X-Forwarded-For": "127.0.0.1, 203.0.113.7"},
+        403,
     ),
     "a proxy passes a lie on": ("127.0.0.1", {"X-Forwarded-For": "127.0.0.1"}, 403),
     "RFC 7239": ("127.0.0.1", {"Forwarded": "for=127.0.0.1"}, 403),

@@ -14,11 +14,11 @@ _SIGNS = """< > & " ' / = <!-- --> <![CDATA[ ]]> <? ?> </ /> <a <a> </a> <b></b>
 plural= translate="no" xmlns:b="u" xmlns="" xml:space="preserve" charset=utf-7
 charset=punycode encoding= \\u00e9 \\ud800 \\x41 = @ sep=; . ! ? 漢 é ا""".split()
 _RAW = [s.encode() for s in _SIGNS] + [
-    *(b"\n", b"\r", b"\r\n", b"\n\n", b" ", b"\t", b"\0", b"\xff"),
-    *(b"\xfe\xff", b"\xef\xbb\xbf"),
-    *("\u2028\x85\x0c\u00a0".encode(), b"PK\1\2", b"PK\3\4", b"PK\5\6", b"PK\6\7"),
+    b"\n", b"\r", b"\r\n", b"\n\n", b" ", b"\t", b"\0", b"\xff",
+    b"\xfe\xff", b"\xef\xbb\xbf",
+    "\u2028\x85\x0c\u00a0".encode(), b"PK\1\2", b"PK\3\4", b"PK\5\6", b"PK\6\7",
     *(struct.pack("<I", n) for n in (0, 1, 0xFFFF, 0xFFFFFFFF)),
-]
+]  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,10 @@ def test_it_has_every_route(shared_client, description):
             (),
             ["captioning", "classification", "detection"],
             {
-                *("/page", "/frontend/settings", "/documents", "/glossaries"),
+                "/page",
+                "/frontend/settings",
+                "/documents",
+                "/glossaries",
                 *(p for api in (OURS, *FOREIGN) for p in api.translating if p != "/"),
                 *(path for api in FOREIGN for path in api.glossaries),
             },

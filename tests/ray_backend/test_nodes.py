@@ -72,9 +72,12 @@ def test_the_page_lists_every_port():
     cells = " ".join(re.findall(r"(?m)^\| (\d[^|]*) \|", section))
     listed = [int(number) for number in re.findall(r"\d+", cells)]
     ranges = {
-        *(PORTS.replicas, PORTS.replicas + REPLICAS - 1),
-        *(PORTS.replicas_grpc, PORTS.replicas_grpc + REPLICAS - 1),
-        *(PORTS.workers, PORTS.workers + WORKERS - 1),
+        PORTS.replicas,
+        PORTS.replicas + REPLICAS - 1,
+        PORTS.replicas_grpc,
+        PORTS.replicas_grpc + REPLICAS - 1,
+        PORTS.workers,
+        PORTS.workers + WORKERS - 1,
     }
     assert sorted(listed) == sorted({*PORTS.fixed, *ranges, GATEWAY})
 

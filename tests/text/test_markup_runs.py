@@ -16,27 +16,27 @@ from text.options import HTML_TAGS, Tags
 
 HTML_PIECES = st.sampled_from(
     [
-        *("<p>", "</p>", "<b>", "</b>", "<br/>", "<i class=notranslate>", "</i>"),
-        *("<pre>", "</pre>", "<script>", "if (a<b)", "</script>", "<!-- c -->"),
-        *("<!doctype html>", "&amp;", "&nbsp;", "text ", "a < b", "<", "&", "\n"),
-        *("<img alt='a>b'>", "<?pi?>", "&#65;", "é", "</x", "<x"),
+        "<p>", "</p>", "<b>", "</b>", "<br/>", "<i class=notranslate>", "</i>",
+        "<pre>", "</pre>", "<script>", "if (a<b)", "</script>", "<!-- c -->",
+        "<!doctype html>", "&amp;", "&nbsp;", "text ", "a < b", "<", "&", "\n",
+        "<img alt='a>b'>", "<?pi?>", "&#65;", "é", "</x", "<x",
     ]
-)
+)  # fmt: skip
 #: Beginnings and ends of markup, mostly without their counterparts.
 TORN = st.sampled_from(
     [
-        *("<![", "<![a]", "<!-", "<!--", "-->", "<!", "<?", "</", "<a b='", "\0"),
-        *("<a b=", "'", '"', ">", "=", "]]>", "<![CDATA[", "&#", "&#x"),
+        "<![", "<![a]", "<!-", "<!--", "-->", "<!", "<?", "</", "<a b='", "\0",
+        "<a b=", "'", '"', ">", "=", "]]>", "<![CDATA[", "&#", "&#x",
         "&#" + "9" * 5000,
     ]
-)
+)  # fmt: skip
 XML_PIECES = st.sampled_from(
     [
-        *("<a>", "</a>", "<b x='1>2'>", "</b>", "<c/>", "<ig>", "</ig>", "<!-- c -->"),
-        *("<?pi x?>", "<![CDATA[ <a> ]]>", "&amp;", "&own;", "&#65;", "&", "<", "é "),
-        *("text. ", "More\n", "<_ü>", "</_ü>", "</", "<!DOCTYPE a>"),
+        "<a>", "</a>", "<b x='1>2'>", "</b>", "<c/>", "<ig>", "</ig>", "<!-- c -->",
+        "<?pi x?>", "<![CDATA[ <a> ]]>", "&amp;", "&own;", "&#65;", "&", "<", "é ",
+        "text. ", "More\n", "<_ü>", "</_ü>", "</", "<!DOCTYPE a>",
     ]
-)
+)  # fmt: skip
 XML_TAGS = Tags(is_xml=True, ignored=("ig",), inline=("b",))
 
 
@@ -141,10 +141,10 @@ def test_xml_is_divided_by_its_outline_and_as_the_client_says(source, tags, sent
 @pytest.mark.parametrize(
     "source",
     [
-        *("", "text", "a &amp; b &#65; &lt;", "<a>b</a> c <d/>", "<p:a>b</p:a>"),
-        *("<?xml version='1.0'?>\n<a>b</a>", "<!DOCTYPE a><a>b</a>", "<!-- a -->"),
+        "", "text", "a &amp; b &#65; &lt;", "<a>b</a> c <d/>", "<p:a>b</p:a>",
+        "<?xml version='1.0'?>\n<a>b</a>", "<!DOCTYPE a><a>b</a>", "<!-- a -->",
     ],
-)
+)  # fmt: skip
 def test_xml_and_parts_of_it_are_well_formed(source):
     check_xml(source)
 

@@ -10,10 +10,10 @@ from text.segmentation import MAX_CHARACTERS, Part, segment, split
 LANGUAGES = "ko en zh es fr ru id ja vi de it hi ar pt th".split()
 #: Pieces of texts like documents: sentences, lists, line breaks, unusual spaces.
 PIECES = [
-    *("Hello. ", "M. Dupont", "。", "你好", "\n", "\r\n", "- ", "1. ", "  "),
-    *("\t", "?!", "…", "नमस्ते।", "e\u0301", "👩\u200d🚀", "\u2028", "\ufeff"),
-    *("a, b; c", "\x00"),
-]
+    "Hello. ", "M. Dupont", "。", "你好", "\n", "\r\n", "- ", "1. ", "  ",
+    "\t", "?!", "…", "नमस्ते।", "e\u0301", "👩\u200d🚀", "\u2028", "\ufeff",
+    "a, b; c", "\x00",
+]  # fmt: skip
 DOCUMENTS = st.lists(st.sampled_from(PIECES) | st.text(max_size=20)).map("".join)
 
 

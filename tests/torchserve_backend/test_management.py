@@ -119,7 +119,8 @@ def test_a_model_is_registered_once_scaled_and_unregistered(server, management):
         "&initial_workers=2&synchronous=false"
     )
     assert list_calls(server) == [
-        *(registered, registered),
+        registered,
+        registered,
         "PUT /models/ko?min_worker=2&max_worker=2&synchronous=false",
         "PUT /models/ko?min_worker=2&max_worker=2&synchronous=true",
         "PUT /models/ko/1.0-cd/set-default",

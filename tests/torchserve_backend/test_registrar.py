@@ -131,7 +131,8 @@ def test_workers_are_counted_on_all_devices():
         ("register", RUNS, ["register ko.mar"]),
         ("replace", RUNS, ["unregister ko 1.0-ab", "register ko.mar"]),
         (
-            *("replace", runs(version=OURS)),
+            "replace",
+            runs(version=OURS),
             ["register ko.mar", "default ko 1.0-ab", f"unregister ko {OURS}"],
         ),
         ("replace", None, ["register ko.mar"]),
@@ -243,7 +244,8 @@ def test_polling_names_who_is_not_ready_in_time():
         pytest.param([(0, None), (99, None)], [], id="not registered"),
         pytest.param([(0, UNLOADED), (99, EMPTY)], [], id="wanted a moment ago"),
         pytest.param(
-            *([(0, EMPTY), *((at, EMPTY) for at in (61, 64, 121, 122))], [61, 122]),
+            [(0, EMPTY), *((at, EMPTY) for at in (61, 64, 121, 122))],
+            [61, 122],
             id="named once and given the same time again",
         ),
     ],

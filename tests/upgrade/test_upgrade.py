@@ -32,13 +32,13 @@ CHARACTERS, MONTH = 5, 24322
 DONE = 128
 #: The fields of a document that the earlier version can read. It fails on any other.
 ORDER = {
-    *("id", "owner", "caller", "address", "name", "tgt_lang", "src_lang", "glossary"),
-    *("password", "created_at"),
-}
+    "id", "owner", "caller", "address", "name", "tgt_lang", "src_lang", "glossary",
+    "password", "created_at",
+}  # fmt: skip
 STATE = {
-    *("status", "src_lang", "texts", "texts_done", "characters", "started_at"),
-    *("expires_at", "error", "media_type", "attempts"),
-}
+    "status", "src_lang", "texts", "texts_done", "characters", "started_at",
+    "expires_at", "error", "media_type", "attempts",
+}  # fmt: skip
 LIMIT_S = 60
 
 

@@ -104,10 +104,10 @@ def prepare_environment(requirements: Path, directory: Path) -> Path:
     ours = (sys.executable, "-m")
     venv = (*ours, "venv", "--clear", "--without-pip", str(directory))
     pip = (
-        *(*ours, "pip", "--python", str(python), "install", "--quiet", "--no-user"),
-        *("--disable-pip-version-check", "--constraint", str(_CONSTRAINTS)),
-        *("--requirement", str(requirements)),
-    )
+        *ours, "pip", "--python", str(python), "install", "--quiet", "--no-user",
+        "--disable-pip-version-check", "--constraint", str(_CONSTRAINTS),
+        "--requirement", str(requirements),
+    )  # fmt: skip
     for command in (venv, pip):
         running.run_command(command, _INSTALL_S)
     mark.write_text(digest, "utf-8")

@@ -46,9 +46,9 @@ def create_app(argument: str) -> Flask:
 if __name__ == "__main__":
     given = read_options()
     sys.argv[1:] = [
-        *("--bind", f"{given.host}:{given.port}", "--no-control-socket"),
+        "--bind", f"{given.host}:{given.port}", "--no-control-socket",
         # One process, so that the model is loaded once.
-        *("--workers", "1", "--worker-class", "gthread", "--threads", str(_THREADS)),
-        *("--timeout", str(_ANSWER_S), f"{_APP}({sys.argv[1]!r})"),
-    ]
+        "--workers", "1", "--worker-class", "gthread", "--threads", str(_THREADS),
+        "--timeout", str(_ANSWER_S), f"{_APP}({sys.argv[1]!r})",
+    ]  # fmt: skip
     run()

@@ -86,8 +86,13 @@ def convert(
         _make_directory(out, write, digests)
         return _restrict(out, languages, digests) if languages else out
     except (
-        *(OSError, ValueError, LookupError, RuntimeError),
-        *(SafetensorError, UnpicklingError, StrictDataclassError),
+        OSError,
+        ValueError,
+        LookupError,
+        RuntimeError,
+        SafetensorError,
+        UnpicklingError,
+        StrictDataclassError,
     ) as error:
         # A truncated file, weights that do not fit the configuration, or a full disk.
         reason = str(error).partition("\n")[0]

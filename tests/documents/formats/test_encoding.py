@@ -50,8 +50,12 @@ def test_the_first_bytes_tell_the_encoding(head, found, tmp_path):
 @pytest.mark.parametrize(
     ("label", "name"),
     [
-        *(("latin1", "cp1252"), ("x-sjis", "cp932"), ("ks_c_5601-1987", "cp949")),
-        *(("unicode", "utf-8"), ("x-user-defined", "utf-8"), ("cp850", "cp850")),
+        ("latin1", "cp1252"),
+        ("x-sjis", "cp932"),
+        ("ks_c_5601-1987", "cp949"),
+        ("unicode", "utf-8"),
+        ("x-user-defined", "utf-8"),
+        ("cp850", "cp850"),
     ],
 )
 def test_a_label_is_one_of_the_web(label, name, tmp_path):

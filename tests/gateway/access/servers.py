@@ -50,15 +50,15 @@ class PostgreSQL:
     def make(self) -> None:
         subprocess.run(
             [
-                *(self._bin / "initdb", "--no-sync", "--auth=trust", "--encoding=UTF8"),
-                *("--username=test", "-D", self.folder / "data"),
+                self._bin / "initdb", "--no-sync", "--auth=trust", "--encoding=UTF8",
+                "--username=test", "-D", self.folder / "data",
             ],
             **self._user,
             check=True,
             capture_output=True,
             timeout=_LIMIT_S,
             cwd="/",
-        )
+        )  # fmt: skip
 
     def run(self) -> AbstractContextManager[psutil.Popen]:
         options = {

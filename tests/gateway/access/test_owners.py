@@ -110,9 +110,14 @@ def test_nobody_sees_the_glossaries_of_another_key(client, keys):
     made = client.post("/glossaries", json=GLOSSARY, headers=anna).json
     path, text = f"/glossaries/{made['id']}", {"src_text": "A work station", **PAIR}
     for method, asked in (
-        *(("GET", path), ("DELETE", path), ("GET", f"{path}/entries")),
-        *(("GET", f"/v2{path}"), ("DELETE", f"/v2{path}"), ("GET", f"/v3{path}")),
-        *(("DELETE", f"/v3{path}"), ("GET", "/glossaries/Ours")),
+        ("GET", path),
+        ("DELETE", path),
+        ("GET", f"{path}/entries"),
+        ("GET", f"/v2{path}"),
+        ("DELETE", f"/v2{path}"),
+        ("GET", f"/v3{path}"),
+        ("DELETE", f"/v3{path}"),
+        ("GET", "/glossaries/Ours"),
     ):
         assert client.open(asked, method=method, headers=ben).status_code == 404
     patched = client.patch(f"/v3{path}", json={"name": "a"}, headers=ben)

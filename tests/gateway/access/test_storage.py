@@ -204,8 +204,12 @@ def test_a_url_says_which_database(given, driver):
 @pytest.mark.parametrize(
     "given",
     [
-        *("mysql://a:secret@b/c", "postgresql://a:secret@b", "sqlite://", "secret"),
-        *("postgresql://a:secret@b:c/d", "postgresql://a:secret@b:1,c:2/d"),
+        "mysql://a:secret@b/c",
+        "postgresql://a:secret@b",
+        "sqlite://",
+        "secret",
+        "postgresql://a:secret@b:c/d",
+        "postgresql://a:secret@b:1,c:2/d",
     ],
 )
 def test_a_wrong_url_is_refused_without_its_password(given):

@@ -81,18 +81,18 @@ FAULTS = [
     (make("OurGlossary", OURS | {"entries": {}}), "entries", "entries", "no entries"),
     (
         make(SEVERAL, {"name": "a", "dictionaries": [THEIRS, {}]}),
-        *("missing", "dictionaries[1].source_lang", "missing, expected a string"),
+        "missing", "dictionaries[1].source_lang", "missing, expected a string",
     ),
     (
         make(SEVERAL, {"name": "a", "dictionaries": ["b"]}),
-        *("wrong", "dictionaries", "expected a list of dictionaries"),
+        "wrong", "dictionaries", "expected a list of dictionaries",
     ),
     (
         make(SEVERAL, {"name": "a", "dictionaries": [THEIRS] * 10_001}),
-        *("wrong", "dictionaries", "expected a list of dictionaries"),
+        "wrong", "dictionaries", "expected a list of dictionaries",
     ),
     (make("ChangeFields", {}), "wrong", "name", "expected a name or dictionaries"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("upload", "kind", "field", "message"), FAULTS)

@@ -14,15 +14,19 @@ ASKED = {
     "Access-Control-Request-Headers": "authorization, content-type",
 }
 TEXTS = [
-    *("/", "/identify", "/languages", "/detect", "/frontend/settings"),
+    "/",
+    "/identify",
+    "/languages",
+    "/detect",
+    "/frontend/settings",
     *(path for api in FOREIGN for path in api.translating),
 ]
 ENDS = ("", "/a")
 KEPT = [
-    *("/documents", "/documents/any/result", "/glossaries", "/glossaries/a/entries"),
+    "/documents", "/documents/any/result", "/glossaries", "/glossaries/a/entries",
     *(f"{path}{end}" for api in FOREIGN for path in api.glossaries for end in ENDS),
-    *("/v2/document", "/v2/document/a/result", "/translate_file"),
-]
+    "/v2/document", "/v2/document/a/result", "/translate_file",
+]  # fmt: skip
 OTHERS = ["/metrics", "/healthz", "/caption", "/nowhere"]
 ALLOWED = "Access-Control-Allow-Origin"
 
@@ -90,7 +94,7 @@ def test_without_keys_pages_of_elsewhere_see_and_change_nothing(make_client, ori
 
 @pytest.mark.parametrize(
     ("origin", "allowed"),
-    [("http://localhost", None), ("https://localhost", None), *[(PAGE,) * 2]],
+    [("http://localhost", None), ("https://localhost", None), (PAGE, PAGE)],
 )
 def test_our_own_page_and_those_that_are_named_use_what_is_kept(
     make_client, origin, allowed

@@ -203,9 +203,9 @@ def test_headers_say_whose_request_it_is_and_how_much_time_it_has():
     [
         pytest.param(f"t={time.time() - 3600:.3f}", id="of a clock that was set"),
         pytest.param(f"t={time.time() + 3600:.3f}", id="in an hour"),
-        *("", "t=", "soon", "t=nan", "t=inf", "t=-inf"),
+        "", "t=", "soon", "t=nan", "t=inf", "t=-inf",
     ],
-)
+)  # fmt: skip
 def test_a_time_that_cannot_be_is_not_counted(header: str):
     assert left_s(read_client({"X-Request-Start": header})) > 29
 

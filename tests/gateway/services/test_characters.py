@@ -12,14 +12,14 @@ from text.options import HTML_TAGS, XML_TAGS, Tags
 
 #: Texts that look like markup, real markup, and kept parts. `W` is a word.
 TEXTS = [
-    *("W", " ", "\n", "<,W", "<-W", "<(W>", '<"W', "<é W", "<_W>", "<W", "W>", "< W"),
-    *("<=W>", "&amp;W", "&#233;W", "W & W"),
-]
+    "W", " ", "\n", "<,W", "<-W", "<(W>", '<"W', "<é W", "<_W>", "<W", "W>", "< W",
+    "<=W>", "&amp;W", "&#233;W", "W & W",
+]  # fmt: skip
 MARKUP = [
-    *("<p>", "</p>", "<b>", "</b>", "<i class='a>b'>", "</i>", "<br>", "<br/>"),
-    *("<!-- W -->", "<!W>", "<?W?>", "</ W>", "<![CDATA[W]]>", "<x>", "</x>"),
-    *("<code>", "</code>", "<p translate=no>", "<script>W</script>", "<éW>", "<_>"),
-]
+    "<p>", "</p>", "<b>", "</b>", "<i class='a>b'>", "</i>", "<br>", "<br/>",
+    "<!-- W -->", "<!W>", "<?W?>", "</ W>", "<![CDATA[W]]>", "<x>", "</x>",
+    "<code>", "</code>", "<p translate=no>", "<script>W</script>", "<éW>", "<_>",
+]  # fmt: skip
 PIECES = st.lists(st.sampled_from(TEXTS + MARKUP), max_size=30)
 
 

@@ -119,10 +119,10 @@ def test_what_is_no_directory_or_no_json_is_refused(directory: Path):
         ({"size": 6, "crop_size": 5, "do_center_crop": False}, InputSize(6, 6)),
     ],
     ids=[
-        *("both sides", "the shorter side", "both edges", "a number"),
-        *("cropped", "cropped to a number", "not cropped after all"),
+        "both sides", "the shorter side", "both edges", "a number",
+        "cropped", "cropped to a number", "not cropped after all",
     ],
-)
+)  # fmt: skip
 def test_the_size_that_a_model_takes_is_read(config, expected, directory):
     write(directory, "preprocessor_config.json", config)
     assert read_input_size(directory) == expected

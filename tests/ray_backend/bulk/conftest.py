@@ -187,7 +187,9 @@ class Bench:
         self.count = 0
         found = find(source or self.locate_sources(), job.kind)
         totals = run(
-            *(job, found, execute),
+            job,
+            found,
+            execute,
             report=report,
             say=lambda remarks: self.errors.extend(remarks.errors),
             is_overwrite=is_overwrite,

@@ -100,8 +100,12 @@ def make_model(*devices: str, workers: int = 1, gpus: Any = "auto") -> Model:
         (make_model("0", gpus=0.25), (8, None, 1.0), (8, 1, 1.0)),
     ],
     ids=[
-        *("all cores", "more workers than cores", "as asked, without GPUs"),
-        *("two GPUs, two workers each", "the map's share", "another share"),
+        "all cores",
+        "more workers than cores",
+        "as asked, without GPUs",
+        "two GPUs, two workers each",
+        "the map's share",
+        "another share",
     ],
 )
 def test_workers_share_what_there_is(model, options, expected):

@@ -24,7 +24,7 @@ from tests.gateway.conftest import StatelessBackend
 from text.langid import Identifier
 
 PLAIN = [
-    *("Good morning", "See you tomorrow!", "", "  ", "\n", "123", "?!"),
+    "Good morning", "See you tomorrow!", "", "  ", "\n", "123", "?!",
     "Thank you, my friend. See you tomorrow.\n\n- Good morning\n\t- Good night",
     "GOOD MORNING, MY FRIEND.",
     "Write to {name} at mail@example.org or https://example.org/a?b=c.",
@@ -33,7 +33,7 @@ PLAIN = [
     "Guten Morgen, mein Freund. Bis morgen.",
     "zzz qqq xxx",
     "Good morning\u2028See you tomorrow\u2029Thank you\x85Good night",
-]
+]  # fmt: skip
 LONG = ["Good morning " * 200, " ".join(f"Sentence {n} is here." for n in range(66))]
 TAGGED = [
     "<p>Good <b>morning</b>, my friend.</p>",

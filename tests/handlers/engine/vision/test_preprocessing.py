@@ -20,9 +20,9 @@ from tests.random_vision import SIDE, draw_frames
 
 #: Sizes, some of which look like an image's number of channels.
 SIZES = [
-    *((SIDE, SIDE), (48, 100), (100, 48), (3, 3)),
-    *((1, 1), (3, 100), (100, 3), (1, 64)),
-]
+    (SIDE, SIDE), (48, 100), (100, 48), (3, 3),
+    (1, 1), (3, 100), (100, 3), (1, 64),
+]  # fmt: skip
 FRAMES = [
     frame
     for height, width in SIZES
