@@ -61,9 +61,11 @@ class Checkpoint:
             return []
         from handlers.engine.translation.conversion import converted_path
 
-        place = self.directory.resolve(), self.cache / "ctranslate2"
+        any_one = converted_path(
+            self.directory.resolve(), self.cache / "ctranslate2", "int8"
+        )
         # Unfinished ones are named `converting-…`.
-        found = converted_path(*place, "int8").parent.glob("[!c]*")
+        found = any_one.parent.glob("[!c]*")
         return sorted(path for path in found if path.is_dir())
 
     def describe(self) -> dict[str, Any]:

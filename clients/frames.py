@@ -119,8 +119,12 @@ def pack_frames(
 ) -> Iterator[Batch]:
     """Pack frames of the same size into batches."""
     for _, alike in groupby(frames, key=lambda frame: frame.pixels.shape):
-        most = prebatch.frames, prebatch.size_bytes
-        for packed in pack(alike, lambda frame: (1, frame.pixels.nbytes), *most):
+        for packed in pack(
+            alike,
+            lambda frame: (1, frame.pixels.nbytes),
+            prebatch.frames,
+            prebatch.size_bytes,
+        ):
             yield _write_batch(video, packed)
 
 

@@ -109,8 +109,9 @@ class Jobs:
             document = self.storage.find(job.owner, job.id)
             with document.lock() as is_ours:
                 if is_ours:
-                    tools = (self.gateway, self.take_step, self._stopping)
-                    DocumentTranslation(document, *tools).run(self.kept_s)
+                    DocumentTranslation(
+                        document, self.gateway, self.take_step, self._stopping
+                    ).run(self.kept_s)
                 return is_ours
         except Gone:
             self.storage.put_aside(job.owner, job.id)

@@ -190,8 +190,9 @@ class DocumentTranslation:
             yield from divide(text, wanted.source, wanted.format, _CHUNK_CHARACTERS)
 
     def _ask_for(self, pieces: Iterator[TextPiece], wanted: TranslationOptions) -> None:
-        most = _CHUNK_TEXTS, _CHUNK_CHARACTERS
-        chunks = pack(pieces, lambda piece: (1, len(piece.text)), *most)
+        chunks = pack(
+            pieces, lambda piece: (1, len(piece.text)), _CHUNK_TEXTS, _CHUNK_CHARACTERS
+        )
         sent: deque[_Sent] = deque()
 
         def send() -> bool:

@@ -98,8 +98,10 @@ def _add_bridge() -> int:
 def _add(host: Host) -> None:
     """Add a namespace, and a cable of the same name from it to the bridge."""
     _run_ip("ip", "netns", "add", host.name)
-    ends = ("type", "veth", "peer", "name", "eth0", "netns", host.name)
-    _run_ip("ip", "link", "add", host.name, *ends)
+    _run_ip(
+        "ip", "link", "add", host.name,
+        "type", "veth", "peer", "name", "eth0", "netns", host.name,
+    )  # fmt: skip
     _run_ip("ip", "link", "set", host.name, "master", host.bridge, "up")
     inside = ("ip", "-netns", host.name)
     _run_ip(*inside, "address", "add", f"{host.address}/24", "dev", "eth0")

@@ -141,8 +141,8 @@ def _plan(package: Package) -> Mapping[str, ElementNames]:
 
 def _check_encryption(package: Package) -> None:
     if package.has(_ENCRYPTION):
-        method = ("enc:EncryptionMethod", "Algorithm")
-        if package.list_values(_ENCRYPTION, *method) - _FONT_METHODS:
+        used = package.list_values(_ENCRYPTION, "enc:EncryptionMethod", "Algorithm")
+        if used - _FONT_METHODS:
             raise EncryptedDocument("The book is protected by DRM and cannot be read")
 
 

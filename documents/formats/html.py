@@ -189,8 +189,8 @@ def _read_attributes(token: Token, start: int) -> Iterator[_Attribute]:
             quote = {2: '"', 3: "'"}.get(group, "")
             value = found[group].strip()
             first = start + found.start(group) + found[group].find(value)
-            place = first, first + len(value)
-            yield _Attribute(found[1].lower(), *place, unescape(value), quote)
+            last = first + len(value)
+            yield _Attribute(found[1].lower(), first, last, unescape(value), quote)
 
 
 def _escape(text: str) -> str:

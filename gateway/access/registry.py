@@ -103,10 +103,15 @@ class Registry:
         late = TimeoutError("The database does not answer.")
         try:
             counts = self._ledger.list_unsaved()
-            known = counts, self._ledger.id, self._version
             # At startup, hundreds of processes may compete for the CPU.
             with gevent.Timeout(_LOOK_S if self._version else _START_S, late):
-                seen = call_in_thread(self._threads, self._storage.sync, *known)
+                seen = call_in_thread(
+                    self._threads,
+                    self._storage.sync,
+                    counts,
+                    self._ledger.id,
+                    self._version,
+                )
             self._ledger.learn(counts, seen.elsewhere)
         except Exception as error:  # no error may end the loop
             if self._is_reachable:

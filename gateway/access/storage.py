@@ -122,5 +122,4 @@ def _collect(sums: Iterable[Row[Any]]) -> dict[str, int]:
 def _read_key(row: Row[Any]) -> ApiKey:
     rights = {each.name: row._mapping[each.name] for each in fields(Grant)}
     grant = Grant(**rights | {"routes": tuple(row.routes)})
-    times = row.created_at, row.revoked_at
-    return ApiKey(row.id, row.name, row.digest, grant, *times)
+    return ApiKey(row.id, row.name, row.digest, grant, row.created_at, row.revoked_at)

@@ -116,8 +116,11 @@ class Glossaries:
         is_merged: bool = False,
     ) -> Glossary:
         """Change a glossary in the storage. Also raises GlossariesUnavailable."""
-        change = owner, glossary_id, content, self._settings
-        return self._ask_database(lambda s: s.change(*change, is_merged=is_merged))
+        return self._ask_database(
+            lambda storage: storage.change(
+                owner, glossary_id, content, self._settings, is_merged=is_merged
+            )
+        )
 
     def delete(self, owner: str, glossary_id: str) -> None:
         """Delete a glossary. Raises UnknownGlossary and GlossariesUnavailable."""

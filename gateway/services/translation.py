@@ -117,8 +117,9 @@ class TranslationService:
             if source != target and not self.catalog.find_path(source, target):
                 raise refuse_pair(self.catalog, source, wanted.target)
         if wanted.glossary:
-            pair = wanted.source, wanted.target
-            self.glossaries.choose(owner, (wanted.glossary,), *pair)
+            self.glossaries.choose(
+                owner, (wanted.glossary,), wanted.source, wanted.target
+            )
         return wanted
 
     def identify(
@@ -181,8 +182,9 @@ class _Job:
         self._told = 0
         dictionaries = None
         if wanted.glossaries:
-            asked = wanted.glossaries, wanted.source, wanted.target
-            dictionaries = service.glossaries.choose(call.owner, *asked)
+            dictionaries = service.glossaries.choose(
+                call.owner, wanted.glossaries, wanted.source, wanted.target
+            )
         self._plan = TranslationPlan(
             wanted, self._identify(), self._max_rows, dictionaries
         )

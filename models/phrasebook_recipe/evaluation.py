@@ -39,8 +39,9 @@ class JudgedPair:
 
     @property
     def evidence(self) -> Evidence:
-        languages = self.pair.source_language, self.pair.target_language
-        return gather(Sentence(self.pair.source, *languages), self.translation)
+        pair = self.pair
+        sentence = Sentence(pair.source, pair.source_language, pair.target_language)
+        return gather(sentence, self.translation)
 
     @property
     def is_right(self) -> bool:
