@@ -40,6 +40,8 @@ _TEXT_CHARACTERS = 150
 #: The Japanese sign for a long vowel is a letter of no script.
 _LETTER = regex.compile(r"(?!\p{Script=Common})\p{L}")
 _LATIN_WORD = regex.compile(r"\p{Latin}++")
+#: The start of a word in another script; a lone Greek letter is a sign, as in `R (Ω)`.
+_OTHER_WORD = regex.compile(r"\p{Greek}{2}|(?!\p{Greek}|\p{Script=Common})\p{L}")
 
 
 @dataclass(frozen=True)
@@ -152,7 +154,7 @@ def _keep_words(text: str) -> str:
     kept = find_protected(text)
     text = fill(text, kept, [" "] * len(kept))
     rest = _LATIN_WORD.sub(lambda word: word[0] if word[0].islower() else " ", text)
-    return rest if _LETTER.search(rest) and not _LATIN_WORD.search(rest) else text
+    return rest if _OTHER_WORD.search(rest) and not _LATIN_WORD.search(rest) else text
 
 
 def _share(count: int) -> float:
