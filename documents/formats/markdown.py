@@ -32,8 +32,6 @@ from documents.formats.text import join
 #: A table cell up to its end; a pipe after a backslash is part of it.
 _CELL = re.compile(r"((?:[^|]++|(?<=\\)\|)*+)(?:\||\Z)")
 _ESCAPED_PIPE = re.compile(r"\\\|")
-#: The characters that may follow a heading, or the title of a note.
-_AFTER = string.whitespace + '#"]'
 
 
 @dataclass(frozen=True)
@@ -69,13 +67,13 @@ class Locator:
         inner, outer, offset = [], [], 0
         for number, part in enumerate(block.content.split("\n"), first):
             line, text = self.lines[number], part.strip()
-            start = len(line.rstrip()) - len(text)
-            if parent.type == "heading_open" and parent.markup.startswith("#"):
-                start = len(line.rstrip(_AFTER)) - len(text.rstrip(_AFTER))
-            if start < 0 or not line.startswith(text, start):
+            # The last place, as the words of `!!! note "Note"` may be the same; `rfind`
+            # would need quadratic time.
+            after = line[::-1].find(text[::-1])
+            if after < 0:
                 return None
             inner.append(offset + len(part) - len(part.lstrip()))
-            outer.append(self.starts[number] + start)
+            outer.append(self.starts[number] + len(line) - after - len(text))
             offset += len(part) + 1
         return Places(inner, outer)
 
