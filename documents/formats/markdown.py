@@ -5,6 +5,7 @@ their sentence; code, formulas, addresses, HTML and front matter stay unchanged.
 import re
 import string
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -331,7 +332,7 @@ class _Block:
     def _find_marks(self) -> Iterator[_Mark]:
         opened, last = [0], 0
         #: The starts of open elements that stay, such as code, by name.
-        kept: dict[str, int] = {}
+        kept = defaultdict[str, list[int]](list)
         for token in self.children:
             start, end = token.meta.get("span", (0, 0))
             if not end or token.type == "text":
@@ -348,10 +349,12 @@ class _Block:
                     start -= 1
             elif token.type == "html_inline":
                 tag = next(scan(token.content))
-                if tag.is_kept:
-                    kept.setdefault(tag.name, start)
-                elif not tag.is_start:
-                    start = kept.pop(tag.name, start)
+                own = kept[tag.name]
+                if tag.is_start and (tag.is_kept or own) and not tag.is_empty:
+                    own.append(start)
+                elif not tag.is_start and own:
+                    first = own.pop()
+                    start = start if own else first
             last = end
             label = opened.pop() if token.type == "link_close" and opened else 0
             image = token.meta.get("image_text", (0, 0))
