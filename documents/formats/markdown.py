@@ -100,11 +100,16 @@ _MAX_BYTES = 4 << 20
 _TASK = re.compile(r"\[[ xX]\]\s+|\[!\w+\][ \t]*(?:\n\s*|\Z)")
 #: The lines around front matter in TOML, which is read as YAML is.
 _TOML = re.compile(r"^\+{3}(?=\s*$)", re.MULTILINE)
-#: Lines that CommonMark does not know, and how the parser sees them, in order: code of Jekyll
-#: and Hugo; the line above a note or a tab of MkDocs, or a note of Docusaurus, with its title;
-#: other lines for programs; a definition.
+#: Code of Jekyll and Hugo, of which the parser sees only the ends of lines.
+_CODE = re.compile(
+    r"^[ \t]*+\{[{%][%< -]*highlight\b(?:(?!\{[{%][%< -]*highlight\b)(?s:.))*?"
+    r"(?:end|/ *)highlight\b[^\r\n]*",
+    re.MULTILINE,
+)
+#: Lines that CommonMark does not know, and how the parser sees them, in order: the line above a
+#: note or a tab of MkDocs, or a note of Docusaurus, with its title; other lines for programs; a
+#: definition.
 _EXTENSIONS = (
-    (r"^([ \t]*+)\{[{%][%< /]*(?:end)?highlight\b[^\r\n]*", r"\1~~~"),
     (
         r"""^([ \t]*+)(?:(?:!!!|\?\?\?\+?)[ \w-]++|===[!+]*[ ]+(?="))(?:"([^\r\n]*)")?
         [ \t]*+(?=\r?\n\s*?^\1(?:[ ]{4}|\t))""",
@@ -112,8 +117,8 @@ _EXTENSIONS = (
     ),
     (r'^([ \t]*+):::+[ ]*[\w-]+[\[ ]([^]=:{"\r\n]*+)\]?[ ]*+(?=\r?$)', r"\1# \2"),
     (
-        r"""^[ \t]*+(?: :::[^\r\n]* | import[ ][^\r\n]*['"];? | \[\[?_?TOC_?\]\]?
-        | \{[{%:][^{}\r\n]*\}\}? )[ \t]*+(?=\r?$)""",
+        r"""^[ \t]*+(?: :::[^\r\n]* | import[ ](?:[^\r\n]*[ ]from[ ])?['"][^\r\n]*['"];?
+        | \[\[?_?TOC_?\]\]? | \{[{%:][^{}\r\n]*\}\}? )[ \t]*+(?=\r?$)""",
         "",
     ),
     (r"^([ ]{0,3}):(?=[ \t]+\S)", r"\1-"),
@@ -259,6 +264,7 @@ def find_edits(content: str) -> Iterator[Edit]:
     locator, parser = Locator(content), make_parser()
     env: dict[str, object] = {}
     read = _TOML.sub("---", content, count=2) if _TOML.match(content) else content
+    read = _CODE.sub(lambda code: re.sub(r"[^\r\n]", "", code[0]), read)
     for pattern, shown in _EXTENSIONS:
         read = re.sub(pattern, shown, read, flags=re.MULTILINE | re.VERBOSE)
     for parent, block in pairwise(parser.parse(read, env)):
