@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import chain, tee
+from itertools import chain
 from operator import attrgetter
 from typing import NamedTuple, TypeVar
 
@@ -112,14 +112,8 @@ class Terms:
         """Build the terms, calling `pause` regularly: ten megabytes need seconds."""
         self.source, self._target = source, target
         self._content, self._ends = bytearray(), array("Q", [0])
-        if source == "el":  # its capitals have no accents
-            entries, again = tee(entries)
-            raised = (
-                (up, up if a == b else to_capitals(b, target))
-                for a, b in again
-                if (up := to_capitals(a, "el")) != a.upper()
-            )
-            entries = chain(entries, raised)
+        if source == "el":
+            entries = chain(entries, self._list_capitals(pause))
         symbols, lengths = array("q"), array("i")
         for entry in _take_breaks(entries, pause):
             known = len(symbols)
@@ -133,6 +127,14 @@ class Terms:
         self._others: dict[tuple[int, str], int] = {}
         for number, first in _take_breaks(self.automaton.repeated, pause):
             self._add(number, first)
+
+    def _list_capitals(self, pause: Callable[[], None]) -> Iterator[Entry]:
+        """Yield the Greek entries so far in capitals, which have no accents."""
+        for number in _take_breaks(range(len(self._ends) - 1), pause):
+            source, target = self._read_entry(number)
+            if (raised := to_capitals(source, "el")) != source.upper():
+                is_name = source == target
+                yield raised, raised if is_name else to_capitals(target, self._target)
 
     def _read_entry(self, number: int) -> Entry:
         start, end = self._ends[number : number + 2]
