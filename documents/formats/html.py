@@ -113,8 +113,8 @@ def find_edits(page: str) -> Iterator[Edit]:
             is_reading = token.is_start and token.name in _READINGS
         is_lost = is_ruby or is_reading
         attributes = [] if is_lost else _find_attributes(token, start)
-        is_comment = token.raw.startswith("<!--")  # of React, between words
-        if token.is_text or token.name in INLINE or is_ruby or is_comment:
+        # Text and comments have no name; React writes them between words.
+        if not token.name or token.name in INLINE or is_ruby:
             sentence.append(_Part(start, raw, token, attributes, is_lost))
             continue
         is_reading = False
