@@ -151,8 +151,8 @@ def _find_ends(line: str, language: str) -> Iterator[int]:
 def is_abbreviated(sentence: str, language: str) -> bool:
     """Whether the apparent end of a sentence is only the end of an abbreviation."""
     *_, last = sentence.rstrip()[-_LONGEST_WORD:].split() or [""]
-    known = ABBREVIATIONS.get(language, frozenset())
-    return last.endswith(".") and last[:-1].lstrip(_OPENING).lower() in known
+    known, word = ABBREVIATIONS.get(language, ()), last[:-1].lstrip(_OPENING)
+    return last.endswith(".") and (word in known or word.lower() in known)
 
 
 def _find_cut(text: str, start: int, stop: int, whole: _Whole) -> tuple[int, bool]:
