@@ -47,8 +47,8 @@ _ENCODINGS = Path(__file__).with_name("encodings.yaml")
 _LEAST_CONFIDENCE = 0.02
 #: A file with this many non-ASCII characters, all valid UTF-8, is in no other encoding.
 _SURE_CHARACTERS = 3
-#: Two bytes of a character: Chinese, Japanese and Korean words have several such characters.
-_PAIR = re.compile(rb"[\x80-\xff]{2}")
+#: Bytes of Chinese, Japanese and Korean words; the second one of Katakana may be in ASCII.
+_EAST_ASIAN = re.compile(rb"[\x80-\xff]{2}|(?:[\x80-\xff].){3}")
 #: An invalid byte among the characters.
 _STRAY = re.compile("[\udc80-\udcff]")
 _STRAYS = "surrogateescape"
@@ -182,7 +182,7 @@ def _guess(path: Path, language: str | None) -> str:
     languages: dict[str, str] = yaml.safe_load(_ENCODINGS.read_text("utf-8"))
     own = [name for name, known in languages.items() if language in known.split()]
     sample = b"".join(lines)
-    asian = () if _PAIR.search(sample) else ("ja", "ko", "zh")
+    asian = () if _EAST_ASIAN.search(sample) else ("ja", "ko", "zh")
     names = own or [name for name, known in languages.items() if known not in asian]
     likely = min(names, key=lambda name: _count(sample, name))
     found, *_ = chardet.detect_all(

@@ -102,9 +102,10 @@ def test_an_old_encoding_is_found_without_a_language(language):
     assert read("a.txt", f"{text}\n\n{text}".encode(encoding)) == [text, text]
 
 
-@pytest.mark.parametrize("text", ["Straße", "id;Text\n1;Tür", "Namn;Ålder\nÅsa;Örebro"])
+@pytest.mark.parametrize("text", ["Straße", "Namn;Ålder\nÅsa;Örebro", "テスト"])
 def test_a_few_single_letters_are_not_chinese(text):
-    assert "\n".join(read("a.txt", text.encode("cp1252"))) == text
+    encoding = "cp1252" if text < "ÿ" else "cp932"
+    assert "\n".join(read("a.txt", text.encode(encoding))) == text
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
