@@ -146,9 +146,12 @@ def _make_edits(sentence: list[_Part]) -> Iterator[Edit]:
 
 
 def _strip(parts: list[_Part]) -> list[_Part]:
-    """Remove the white space at both ends of the parts."""
+    """Remove the white space, comments and the like at both ends of the parts."""
     for index in (0, -1):
-        while parts and parts[index].make_piece().raw.isspace():
+        while parts and (
+            parts[index].make_piece().raw.isspace()
+            or not (parts[index].token.is_text or parts[index].token.name)
+        ):
             del parts[index]
         if parts and (part := parts[index]).token.is_text:
             before, inner, after = split_edges(part.raw)
