@@ -32,8 +32,8 @@ _FORMATS: tuple[tuple[re.Pattern[bytes], type[ImageFile]], ...] = (
 #: The largest allowed number of scans of a JPEG file: each adds to all pixels, even if it takes
 #: 30 bytes. Programs write about ten.
 _MAX_SCANS = 100
-#: A marker before a segment of a JPEG file.
-_MARKER = re.compile(rb"\xff[^\x00\x01\xd0-\xd7\xff]")
+#: A marker of a segment in a JPEG file. Where libjpeg expects a restart, it skips all others.
+_MARKER = re.compile(rb"\xff[\xc0-\xcf\xd8-\xfe]")
 _PILLOW = re.compile(r"PIL\.")
 #: The largest colour profile or text of a PNG file. Pillow's 1 MiB is too little for some.
 PngImagePlugin.MAX_TEXT_CHUNK = 16 << 20
