@@ -148,7 +148,7 @@ def list_states(directory: Path) -> list[tuple[str, int, int]]:
     return [
         (path.name, path.stat().st_size, path.stat().st_mtime_ns)
         for path in sorted(directory.glob("*"))
-        if path.exists()  # no link to a file that is gone
+        if path.is_file()  # no folder, as Git's, and no link to a file that is gone
     ]
 
 

@@ -115,6 +115,8 @@ def test_the_version_changes_with_the_content_only(model, weights, is_same):
 
 def test_the_version_changes_with_the_weights(tmp_path: Path):
     before = archiver.version(KO, tmp_path)
+    (tmp_path / ".git").mkdir()
+    assert archiver.version(KO, tmp_path) == before
     (tmp_path / "model.safetensors").touch()
     assert archiver.version(KO, tmp_path) != before
 
