@@ -213,7 +213,7 @@ def load(
     if "gpus" in found.model_fields_set:
         gpus = found.gpus
     elif gpus is None:
-        gpus = count_gpus()
+        gpus = 0 if is_cluster else count_gpus()
     faults += [
         f"{path}: {place}: GPU {device} does not exist, this host has {gpus} "
         f'(0 to {gpus - 1}). Name one of them or "cpu".'
