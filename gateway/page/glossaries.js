@@ -45,7 +45,7 @@ async function load() {
     // New rows of entries would take the focus from a user who types one.
     showList();
   } catch (error) {
-    tell(explain(error));
+    if (!find("glossaries").hidden) tell(explain(error)); // a key may be for texts only
   }
 }
 
