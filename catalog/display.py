@@ -26,11 +26,11 @@ Command = TypeVar("Command", bound=Callable[..., None])
 
 
 def make_command(
-    app: Typer, path: Path, *errors: type[BaseException]
+    app: Typer, path: Path, *errors: type[BaseException], console: Console = console
 ) -> Callable[..., Callable[[Command], Command]]:
     """Return a decorator that adds a command. The file at `path` has the help texts of its
     parameters, by `command.name` or by name; those before a `*` are arguments. Errors of these
-    types end the command without a traceback."""
+    types end the command without a traceback, and are printed on the console."""
     options = yaml.safe_load(path.read_text("utf-8"))
 
     def command(name: str | None = None) -> Callable[[Command], Command]:
@@ -46,7 +46,7 @@ def make_command(
                 explained.append(one.replace(annotation=kind))
             told = signature.replace(parameters=explained)
             run.__signature__ = told  # type: ignore[attr-defined]
-            app.command(name)(_show_errors(*errors)(run))
+            app.command(name)(_show_errors(console, *errors)(run))
             return run
 
         return add
@@ -55,7 +55,7 @@ def make_command(
 
 
 @contextmanager
-def _show_errors(*errors: type[BaseException]) -> Iterator[None]:
+def _show_errors(console: Console, *errors: type[BaseException]) -> Iterator[None]:
     """Print an error in red, then its notes, and exit with status 1; after Ctrl-C with 130."""
     try:
         yield

@@ -1,16 +1,18 @@
 """`python -m gateway keys`: makes, lists and revokes the keys of clients."""
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import asdict
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Any
 
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Column, Table
 
+from catalog.display import make_command
 from contract.times import write_time
 from gateway.access.keys import ApiKey, Grant, read_routes
 from gateway.access.storage import KeyStorage
@@ -30,48 +32,23 @@ app.add_typer(keys, name="keys")
 console = Console(
     stderr=True, markup=False, emoji=False, highlight=False, soft_wrap=True
 )
+OPTIONS = Path(__file__).with_name("options.yaml")
+command = make_command(keys, OPTIONS, StorageError, SettingsError, console=console)
 
 #: Columns of a table, which is never cut off: a narrow terminal wraps its lines instead.
 _WIDEST = 400
-_MOST_CHARACTERS, _MOST_REQUESTS, _MOST_NAME = 1 << 53, 1_000_000, 200
+_MOST_NAME = 200
 
 
-def _limit(most: int, meaning: str) -> Any:
-    return typer.Option(help=meaning, min=1, max=most)
-
-
-@keys.command()
+@command()
 def add(
-    name: Annotated[str, typer.Option(help="A name for the key, such as its owner's.")],
-    characters_per_month: Annotated[
-        int | None,
-        _limit(
-            _MOST_CHARACTERS,
-            "Characters of source text allowed per month (UTC). Default: no limit.",
-        ),
-    ] = None,
-    requests_per_minute: Annotated[
-        int | None,
-        _limit(_MOST_REQUESTS, "Requests allowed per minute. Default: no limit."),
-    ] = None,
-    burst: Annotated[
-        int | None,
-        _limit(_MOST_REQUESTS, "Requests at once. Default: as many as per minute."),
-    ] = None,
-    share_cache: Annotated[
-        bool,
-        typer.Option(
-            help="Share cached sentences with all other keys that do. Their owners may then "
-            "infer from response times what was translated."
-        ),
-    ] = False,
-    routes: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Allow only these routes, separated by commas: /translate, or /v2/* for all "
-            "that begin with /v2/. Default: all routes."
-        ),
-    ] = None,
+    *,
+    name: str,
+    characters_per_month: int | None = None,
+    requests_per_minute: int | None = None,
+    burst: int | None = None,
+    share_cache: bool = False,
+    routes: list[str] | None = None,
 ) -> None:
     """Make a key and print it. Only its hash is stored, so it cannot be printed again."""
     if not name.strip() or len(name) > _MOST_NAME or not name.isprintable():
@@ -89,20 +66,16 @@ def add(
     grant = Grant(
         characters_per_month, requests_per_minute, allowed, burst, share_cache
     )
-    with _storage() as storage:
+    with _open_storage() as storage:
         token = storage.add(name.strip(), grant)
     console.print(f"The key of {name.strip()}; save it, as it is not shown again:")
     typer.echo(token)
 
 
-@keys.command("list")
-def list_keys(
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON instead of a table.")
-    ] = False,
-) -> None:
+@command("list")
+def list_keys(*, as_json: bool = False) -> None:
     """List all keys with their usage this month."""
-    with _storage() as storage:
+    with _open_storage() as storage:
         found = storage.list_all()
     if as_json:
         listed = [_describe_key(*each) for each in found.items()]
@@ -112,27 +85,16 @@ def list_keys(
         Console(markup=False, emoji=False, highlight=False, width=_WIDEST).print(table)
 
 
-@keys.command()
-def revoke(
-    key: Annotated[
-        str, typer.Argument(metavar="NAME|ID", help="The key's name or id.")
-    ],
-) -> None:
+@command()
+def revoke(key: str) -> None:
     """Revoke a key permanently."""
-    with _storage() as storage:
+    with _open_storage() as storage:
         gone = storage.revoke(key)
     console.print(f"Revoked {gone.name} ({gone.id}).")
 
 
-@contextmanager
-def _storage() -> Iterator[KeyStorage]:
-    """Open the database. Print any error and exit with status 1."""
-    try:
-        with closing(KeyStorage(find_database(read_settings()))) as storage:
-            yield storage
-    except (StorageError, SettingsError) as error:
-        console.print(str(error), style="red")
-        raise typer.Exit(1) from error
+def _open_storage() -> closing[KeyStorage]:
+    return closing(KeyStorage(find_database(read_settings())))
 
 
 def _describe_key(key: ApiKey, characters: int) -> dict[str, Any]:
