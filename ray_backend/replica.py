@@ -185,7 +185,7 @@ class Replica:
         parameters = dict(parse_qsl(request.headers.get(rows.PARAMETERS, "")))
         try:
             async with asyncio.timeout(limit_s):
-                body = await _read_body(request)
+                body = await request.body()  # which the gateway has bounded
                 trace = request.headers.get(rows.TRACE, "")
                 row = Row(body, parameters, came_at + limit_s, came_at, trace=trace)
                 # The timeout acts at the next await, when a batch may already have the row.
@@ -196,6 +196,8 @@ class Replica:
                     raise TimeoutError  # the row stays queued, to have the model loaded
                 # Ray cancels this call, and with it the row, if the client disconnects.
                 return await asyncio.wrap_future(future)
+        except ClientDisconnect:
+            return _malformed("the connection was closed before the end of the body")
         except TimeoutError:
             if self._handler.load_left_s:
                 said = "The model is being loaded again."
@@ -226,15 +228,6 @@ def _read_limit(headers: Mapping[str, str], default_s: float) -> float:
     except (ValueError, OverflowError) as error:
         expected = f"{rows.REMAINING}: expected a number of milliseconds"
         raise _malformed(expected) from error
-
-
-async def _read_body(request: Request) -> bytes:
-    """Read the body, which the gateway has bounded. Raises TaskError if its client has gone."""
-    try:
-        return await request.body()
-    except ClientDisconnect as error:
-        detail = "the connection was closed before the end of the body"
-        raise _malformed(detail) from error
 
 
 def _malformed(detail: str) -> TaskError:
