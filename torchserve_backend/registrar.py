@@ -94,10 +94,10 @@ def _compare(
 
 
 def observe(
-    desired: Iterable[Desired], management: Management
+    names: Iterable[str], management: Management
 ) -> dict[str, Registered | None]:
-    """Return TorchServe's state of each desired model."""
-    return {model.name: management.describe(model.name) for model in desired}
+    """Return TorchServe's state of each model."""
+    return {name: management.describe(name) for name in names}
 
 
 def apply(actions: Iterable[Action], management: Management) -> None:
@@ -183,7 +183,7 @@ def poll_ready(
     while True:
         is_last = time.monotonic() > give_up_at
         try:
-            states = observe(desired, management)
+            states = observe((each.name for each in desired), management)
         except ManagementError:
             if is_last:
                 raise
@@ -231,8 +231,7 @@ def plan_change(desired: Sequence[Desired], management: Management) -> list[Acti
 
     Raises ManagementError if TorchServe does not answer.
     """
-    names = management.names()
-    return plan(desired, {name: management.describe(name) for name in names})
+    return plan(desired, observe(management.names(), management))
 
 
 def plan_healing(
@@ -243,7 +242,7 @@ def plan_healing(
 
     Raises ManagementError if TorchServe does not answer.
     """
-    actual = observe(desired, management)
+    actual = observe((each.name for each in desired), management)
     dead = watch.find_dead(actual, time.monotonic())
     return [
         action
