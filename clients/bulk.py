@@ -189,8 +189,7 @@ def pack(
     count = size = 0
     for item in items:
         item_count, item_size = measure(item)
-        is_over = count + item_count > most_count or size + item_size > most_size
-        if packed and is_over:
+        if packed and (count + item_count > most_count or size + item_size > most_size):
             yield packed
             packed, count, size = [], 0, 0
         packed.append(item)

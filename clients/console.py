@@ -25,12 +25,10 @@ Command = TypeVar("Command", bound=Callable[..., None])
 
 def explain(command: Command) -> Command:
     """Add `options.yaml`'s help to a command's parameters; those before a `*` are arguments."""
-    signature = inspect.signature(command, eval_str=True)
-    for one in signature.parameters.values():
+    for one in inspect.signature(command, eval_str=True).parameters.values():
         own = f"{command.__name__}.{one.name}"
         entry = dict(_OPTIONS[own if own in _OPTIONS else one.name])
-        dashed = f"--{one.name.replace('_', '-')}"
-        flags = entry.pop("flags", dashed).split()
+        flags = entry.pop("flags", f"--{one.name.replace('_', '-')}").split()
         is_option = one.kind is one.KEYWORD_ONLY
         hint = typer.Option(*flags, **entry) if is_option else typer.Argument(**entry)
         command.__annotations__[one.name] = Annotated[one.annotation, hint]

@@ -104,15 +104,14 @@ class FrameReader:
             FrameSize(frame.height, frame.width)
         )
         stored = orientation.turn(size)
-        picture = self._scale.reformat(
+        pixels: Any = self._scale.reformat(
             frame,
             stored.width,
             stored.height,
             "rgb24",
             interpolation=choose_filter(FrameSize(frame.height, frame.width), stored),
             threads=1,
-        )
-        pixels: Any = picture.to_ndarray()
+        ).to_ndarray()
         return np.ascontiguousarray(orientation.apply(pixels))
 
     def _locate(self, reason: str) -> str:

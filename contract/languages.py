@@ -32,8 +32,7 @@ _USUAL_SCRIPTS: dict[str, str] = {}
 
 
 def _read_table() -> Iterable[Language]:
-    table = (_FOLDER / "languages.tsv").read_text("utf-8")
-    for line in table.splitlines()[1:]:
+    for line in (_FOLDER / "languages.tsv").read_text("utf-8").splitlines()[1:]:
         tag, name, own_name, codes, others, *_ = *line.split("\t"), ""
         scripts = tuple(name for code in codes.split() for name in _SCRIPTS[code])
         _USUAL_SCRIPTS[tag] = codes.split()[0].lower()

@@ -55,9 +55,8 @@ class Supervision:
         file = self._stack.run / "supervisord.conf"
         with self._stack.writing():
             durable.write(file, self._stack.render_supervisor(nginx))
-        command = [sys.executable, "-m", "supervisor.supervisord", "-c", str(file)]
         done = subprocess.run(
-            command,
+            [sys.executable, "-m", "supervisor.supervisord", "-c", str(file)],
             env=environment,
             cwd=ROOT,
             capture_output=True,

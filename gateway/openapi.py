@@ -462,8 +462,7 @@ def _list_statuses(
     statuses: dict[int, dict[str, str]] = {}
     for refusal in refusals:
         meaning, _, _ = " ".join((refusal.__doc__ or "").split()).partition(". ")
-        document = write_problem(refusal.slug, refusal.status, "")
-        status = dialect.answer(document).status
+        status = dialect.answer(write_problem(refusal.slug, refusal.status, "")).status
         line = f"- `{refusal.slug}`: {meaning.removesuffix('.')}."
         statuses.setdefault(status, {})[refusal.slug] = line
     return dict(sorted(statuses.items()))

@@ -94,8 +94,7 @@ class Application(BaseModel, frozen=True):
     @property
     def reason(self) -> str:
         """The reason it is not running: the last line of Ray's message, raised by a replica."""
-        said = f"{self.message}\n{self.model.message}"
-        return said.strip().rpartition("\n")[2]
+        return f"{self.message}\n{self.model.message}".strip().rpartition("\n")[2]
 
 
 class Machine(BaseModel, frozen=True):

@@ -274,8 +274,7 @@ def compose(
     warnings = [*answer.get("warnings", []), *([_TORN] if segment.is_torn else [])]
     end = segment.start + len(segment.text)
     warned = (Warned(segment.start, end, warning) for warning in warnings)
-    quality = answer.get("quality", 0.0)
-    return Result(tuple(renderings.values()), tuple(warned), quality)
+    return Result(tuple(renderings.values()), tuple(warned), answer.get("quality", 0.0))
 
 
 def divide_further(

@@ -439,8 +439,7 @@ class _RunScanner:
         else:
             parts = segmentation.segment(text, self.language, spans)
         whole = Segment(source, start, tuple(placeholders), quoting=quoting)
-        pieces = _cut(whole, parts, self.format)
-        return _mark_capitals(pieces, whole, self.language)
+        return _mark_capitals(_cut(whole, parts, self.format), whole, self.language)
 
     def _find_kept(
         self, text: str, kept: Sequence[Placeholder], quoting: Quoting | None

@@ -106,8 +106,7 @@ class TranslationSection(Section):
 
     def narrow(self, target: str = "") -> TranslationSection:
         """Return the settings of a target's own model, or else of the general model."""
-        own = self.targets.get(target, TargetSection())
-        named = own.model_dump(
+        named = self.targets.get(target, TargetSection()).model_dump(
             include={"model", "engine", "compute_type"}, exclude_none=True
         )
         return self.model_copy(update=named | {"targets": {}, "pivot": None})

@@ -173,10 +173,9 @@ class _Splitter:
             self.parser.Parse(chunk, not chunk)
         except expat.ExpatError as error:
             reason = expat.ErrorString(error.code)
-            message = (
+            raise DamagedDocument(
                 f"{self.where}, line {error.lineno}: not well-formed XML: {reason}"
-            )
-            raise DamagedDocument(message) from error
+            ) from error
         if len(self.buffer) > MAX_BLOCK_BYTES:
             said = f"a paragraph or chapter has more than {MAX_BLOCK_BYTES >> 20} MiB"
             self._refuse(said, DocumentTooLarge)

@@ -91,8 +91,7 @@ class Guard(Access):
         """Admit the documents worker on behalf of a document's owner, or return False. Only
         characters are counted. Raises InvalidKey if the owner's key has been revoked."""
         given = request.environ.get(WORKER)
-        expected = self._secret.encode()
-        if not given or not hmac.compare_digest(given.encode(), expected):
+        if not given or not hmac.compare_digest(given.encode(), self._secret.encode()):
             return False
         key = self._registry.find_by_id(request.headers.get(OWNER_HEADER, ""))
         _note_key(request, key, partial(self.ledger.charge, key))

@@ -200,13 +200,10 @@ def has_capacity(seen: Snapshot, cost: float, size: int) -> bool:
         return True
     if load.sent_bytes + size > window.size:
         return False
-    is_own_part = (
+    return (
         own.sent_rows < window.rows / seen.processes
         and own.sent + cost <= window.cost / seen.processes
-    )
-    return is_own_part or (
-        load.sent_rows < window.rows and load.sent + cost <= window.cost
-    )
+    ) or (load.sent_rows < window.rows and load.sent + cost <= window.cost)
 
 
 def is_too_late(seen: Snapshot, cost: float, deadline: float) -> bool:
@@ -220,8 +217,7 @@ def is_too_late(seen: Snapshot, cost: float, deadline: float) -> bool:
 def forecast(seen: Snapshot, cost: float, mean_cost: float) -> float:
     """Seconds until the work in hand, and `cost` after it, are done."""
     window = min(seen.window.cost, seen.window.rows * mean_cost)
-    needed_s = seen.latency.forecast(seen.load.sent + cost, window, seen.now)
-    return needed_s - seen.begun_s
+    return seen.latency.forecast(seen.load.sent + cost, window, seen.now) - seen.begun_s
 
 
 def may_try(seen: Snapshot, rows: int, left_s: float, tried_at: float) -> bool:

@@ -32,5 +32,4 @@ class Services:
 def list_blueprints(services: Services) -> Iterator[Blueprint]:
     """Yield the routes of every file in this package."""
     for found in pkgutil.iter_modules(__path__):
-        module = import_module(f"{__name__}.{found.name}")
-        yield from module.make_blueprints(services)
+        yield from import_module(f"{__name__}.{found.name}").make_blueprints(services)

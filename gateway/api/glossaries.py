@@ -120,8 +120,7 @@ def read_upload(
     """Read a request's glossary. Raises the problem that `translate` returns for a fault."""
     query = request.query_string.decode(errors="replace")
     body = request.body.removeprefix(BOM_UTF8)
-    upload = GlossaryUpload(schema, request.mimetype, query, body)
-    found = glossaries.read(upload)
+    found = glossaries.read(GlossaryUpload(schema, request.mimetype, query, body))
     if isinstance(found, GlossaryFault):
         raise translate(found)
     return found

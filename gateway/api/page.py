@@ -224,14 +224,13 @@ def _accepts_html(request: GatewayRequest) -> bool:
 
 @cache
 def _load_template() -> Template:
-    environment = Environment(
+    return Environment(
         loader=FileSystemLoader(PAGE),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-    )
-    return environment.get_template("index.html")
+    ).get_template("index.html")
 
 
 class _Page:

@@ -160,8 +160,7 @@ def _migrate(engine: Engine) -> None:
     newest = ScriptDirectory.from_config(config).get_current_head()
 
     def is_newest(connection: Connection) -> bool:
-        context = MigrationContext.configure(connection)
-        return context.get_current_revision() == newest
+        return MigrationContext.configure(connection).get_current_revision() == newest
 
     # An SQLite file that does not exist yet, or is being created, cannot be read.
     errors = [OperationalError] if engine.dialect.name == "sqlite" else []

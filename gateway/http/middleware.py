@@ -198,8 +198,7 @@ def _is_kept(path: str) -> bool:
 
 
 def _list_methods(path: str) -> tuple[str, ...]:
-    may_change = f"{path}/".startswith(_CHANGED)
-    return _METHODS + _CHANGES if may_change else _METHODS
+    return _METHODS + _CHANGES if f"{path}/".startswith(_CHANGED) else _METHODS
 
 
 def answer_error(error: Exception, request: GatewayRequest) -> Response:

@@ -319,8 +319,7 @@ def find_spoken(request: GatewayRequest) -> Dialect:
         if speaks_libretranslate(request.args):
             return LIBRETRANSLATE
         headers = "Authorization", *KEY_HEADERS
-        is_ours = any(name in request.headers for name in headers)
-        return OURS if is_ours else EITHER
+        return OURS if any(name in request.headers for name in headers) else EITHER
     try:
         fields = read_fields(request)
     except Problem:

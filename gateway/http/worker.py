@@ -206,8 +206,7 @@ class ProblemWorker(GeventWorker):  # type: ignore[misc]
         else:
             self.log.warning("a request could not be parsed: %s", type(exc).__name__)
         try:
-            answer = render(problem, getattr(req, "path", ""))
-            util.write_nonblock(client, answer)
+            util.write_nonblock(client, render(problem, getattr(req, "path", "")))
         except OSError:
             self.log.debug("the client disconnected before its error was sent")
 

@@ -132,8 +132,7 @@ class CaptioningLearner(Learner):
         # Transformers initialises all queries with zeros, and equal queries would stay equal.
         torch.nn.init.normal_(model.query_tokens, std=0.5)
         # The positions must not drown in the content of the patches.
-        places = model.vision_model.embeddings.position_embedding
-        torch.nn.init.normal_(places, std=0.5)
+        torch.nn.init.normal_(model.vision_model.embeddings.position_embedding, std=0.5)
         width = model.config.vision_config.hidden_size
         model.hints = torch.nn.ModuleList(
             torch.nn.Linear(width, len(_KINDS)) for _ in range(2)

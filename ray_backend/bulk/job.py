@@ -453,8 +453,7 @@ def _check_options(job: BulkJob) -> None:
     settings = job.model.settings
     weights = settings.model, settings.engine, job.model.compute_type
     wanted = json.dumps(repr((job, weights))).encode()
-    known = job.store.read(_OPTIONS)
-    if known not in (None, wanted):
+    if job.store.read(_OPTIONS) not in (None, wanted):
         raise OutputError(
             f"{job.store.locate()}: an unfinished run there has other options; repeat its "
             "command, or start over with --overwrite"
