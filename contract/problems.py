@@ -1,9 +1,11 @@
 """Problem documents (RFC 9457), as every part of the stack writes them."""
 
 import json
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any
 
 CONTENT_TYPE = "application/problem+json"
@@ -14,6 +16,8 @@ TITLES = {status.value: status.phrase for status in HTTPStatus} | {
     456: "Quota Exceeded",
     499: "Client Closed Request",
 }
+#: The statuses of the problems of rows, by slug.
+STATUSES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 
 
 def write_problem(

@@ -26,7 +26,7 @@ from pydantic import BaseModel, ValidationError
 
 import contract.rows
 from contract import variables
-from contract.problems import CONTENT_TYPE, TITLES, write_problem
+from contract.problems import CONTENT_TYPE, STATUSES, TITLES, write_problem
 from contract.tasks import find_class
 from contract.validation import list_faults
 from handlers.engine.directories import digest_files
@@ -66,11 +66,9 @@ class LoadError(RuntimeError):
 class TaskError(Exception):
     """The error of one row, sent as a problem document; `members` are its additional fields."""
 
-    def __init__(
-        self, status: HTTPStatus, slug: str, detail: str, **members: int
-    ) -> None:
+    def __init__(self, slug: str, detail: str, **members: int) -> None:
         super().__init__(detail)
-        self.status = status
+        self.status: int = STATUSES[slug]
         self.slug = slug
         self.detail = detail
         self.members = members
@@ -102,7 +100,6 @@ class Row:
             return json.loads(self.body)
         except (ValueError, RecursionError) as error:
             raise TaskError(
-                HTTPStatus.BAD_REQUEST,
                 "malformed-json",
                 "The body is not JSON, or was sent without the header "
                 '"Content-Type: application/json".',
@@ -262,7 +259,7 @@ class TaskHandler(ABC, Generic[Item]):
                 began_at = time.monotonic() - compute_s
                 sent_at = min(row.sent_at or began_at for row in rows)
                 self._tracer.add_batch([rows[i].trace for i in good], sent_at, began_at)
-            lost = _internal("The model failed on this row.")
+            lost = TaskError("internal", "The model failed on this row.")
             made = {"model": self.digest, "compute_ms": round(1000 * compute_s, 1)}
             for i, result in zip(good, found, strict=True):
                 if isinstance(result, dict) and self.digest:
@@ -276,14 +273,12 @@ class TaskHandler(ABC, Generic[Item]):
         """Return an error if the row was cancelled, or would miss its deadline even if this
         batch took no longer than the shortest recent one."""
         if not self._cancelled.is_wanted(row.number):
-            return TaskError(HTTPStatus.GONE, "not-wanted", "Nobody awaits this row.")
+            return TaskError("not-wanted", "Nobody awaits this row.")
         needed_s = min(self._recent_s, default=0.0)
         if time.monotonic() + needed_s <= row.deadline:
             return None
         return TaskError(
-            HTTPStatus.GATEWAY_TIMEOUT,
-            "deadline",
-            "The deadline passed while the row was queued, or is too close.",
+            "deadline", "The deadline passed while the row was queued, or is too close."
         )
 
     def _preprocess(self, row: Row) -> Item | TaskError:
@@ -294,7 +289,7 @@ class TaskHandler(ABC, Generic[Item]):
             return error
         except Exception as error:
             log.error("reading a row failed with %s", type(error).__name__)
-            return _internal("This row could not be read.")
+            return TaskError("internal", "This row could not be read.")
 
     def _infer(
         self, items: Sequence[Item], deadline: float, counts: Counter[str]
@@ -409,13 +404,13 @@ def write_answer(result: Result) -> tuple[int, str, bytes]:
     """Return the status, content type and body of a row's HTTP response."""
     if isinstance(result, TaskError):
         document = json.dumps(result.to_document(), ensure_ascii=False)
-        return int(result.status), CONTENT_TYPE, document.encode()
+        return result.status, CONTENT_TYPE, document.encode()
     return HTTPStatus.OK, _JSON, json.dumps(result, ensure_ascii=False).encode()
 
 
 def invalid(detail: str) -> TaskError:
     """Return the error for a row with invalid or unsupported options."""
-    return TaskError(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-request", detail)
+    return TaskError("invalid-request", detail)
 
 
 def _validate(
@@ -427,10 +422,6 @@ def _validate(
         faults = list_faults(error.errors(include_url=False), schema)
         said = "; ".join(f"{field}: {fault}" for field, fault in faults.items())
         raise invalid(said) from error
-
-
-def _internal(detail: str) -> TaskError:
-    return TaskError(HTTPStatus.INTERNAL_SERVER_ERROR, "internal", detail)
 
 
 def _count_rows(rows: Sequence[Row]) -> dict[str, int]:

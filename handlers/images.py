@@ -2,7 +2,6 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from http import HTTPStatus
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -39,16 +38,16 @@ def read_frames(row: Row, max_pixels: int) -> list[Frame]:
     except ImageError as error:
         detail = f"{str(error)[:1].upper()}{str(error)[1:]}."
         if isinstance(error, UnknownImageFormat):
-            status = HTTPStatus.UNSUPPORTED_MEDIA_TYPE
-            raise TaskError(status, "unsupported-image", detail) from error
-        raise _invalid_image(detail) from error
+            raise TaskError("unsupported-image", detail) from error
+        raise TaskError("invalid-image", detail) from error
 
 
 def read_frame(row: Row, max_pixels: int) -> Frame:
     """The only frame of a row. Raises TaskError, also if there are several."""
     frames = read_frames(row, max_pixels)
     if len(frames) > 1:
-        raise _invalid_image(f"Expected one image, found {len(frames)} frames.")
+        detail = f"Expected one image, found {len(frames)} frames."
+        raise TaskError("invalid-image", detail)
     return frames[0]
 
 
@@ -89,11 +88,5 @@ class ImageHandler(TaskHandler[Item]):
 def no_memory() -> TaskError:
     """Return the error for a row that does not fit into the device's memory, even alone."""
     return TaskError(
-        HTTPStatus.SERVICE_UNAVAILABLE,
-        "out-of-memory",
-        "This does not fit into the device's memory, even alone.",
+        "out-of-memory", "This does not fit into the device's memory, even alone."
     )
-
-
-def _invalid_image(detail: str) -> TaskError:
-    return TaskError(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-image", detail)

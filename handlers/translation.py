@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from http import HTTPStatus
 from typing import Any
 
 from handlers.base import (
@@ -81,7 +80,6 @@ class TranslationHandler(TaskHandler[Sentence]):
     def _check_languages(self, source: str, target: str) -> None:
         if source not in self.sources:
             raise TaskError(
-                HTTPStatus.UNPROCESSABLE_ENTITY,
                 "unknown-language",
                 f"src_lang: {source[:20]!r} is not served; "
                 f"expected one of {', '.join(self.sources)}",
@@ -94,7 +92,6 @@ class TranslationHandler(TaskHandler[Sentence]):
         if tokens <= limit:
             return None
         return TaskError(
-            HTTPStatus.UNPROCESSABLE_ENTITY,
             "text-too-long",
             f"src_text has {tokens} tokens, this model accepts {limit}: send less at once.",
             tokens=tokens,
@@ -104,16 +101,13 @@ class TranslationHandler(TaskHandler[Sentence]):
     def _write_result(self, item: Sentence, answer: Answer) -> Result:
         if isinstance(answer, OutOfMemory):
             return TaskError(
-                HTTPStatus.SERVICE_UNAVAILABLE,
                 "out-of-memory",
                 "This text does not fit into the device's memory, even alone: "
                 "send less at once.",
             )
         if isinstance(answer, TooLate):
             return TaskError(
-                HTTPStatus.GATEWAY_TIMEOUT,
-                "deadline",
-                "The deadline passed before the row was translated.",
+                "deadline", "The deadline passed before the row was translated."
             )
         result: dict[str, Any] = {
             "translated": answer.text,

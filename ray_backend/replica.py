@@ -131,31 +131,26 @@ class Replica:
             # The application is mounted at the model's path.
             place = request.scope.get("root_path", "")
             if request.scope["path"].removeprefix(place) not in _PATHS:
-                raise TaskError(HTTPStatus.NOT_FOUND, "not-found", "No such path.")
+                raise TaskError("not-found", "No such path.")
             if request.method == "GET":
                 return self._describe_state()
             if request.method == "POST":
                 return await self._predict(request)
             detail = f"expected GET or POST, found {request.method}"
-            raise TaskError(HTTPStatus.METHOD_NOT_ALLOWED, "method-not-allowed", detail)
+            raise TaskError("method-not-allowed", detail)
         except TaskError as refusal:
             return refusal
         except Exception as error:
             log.error("answering a row failed with %s", type(error).__name__)
-            return TaskError(
-                HTTPStatus.INTERNAL_SERVER_ERROR, "internal", "The row failed."
-            )
+            return TaskError("internal", "The row failed.")
 
     def _check_key(self, headers: Mapping[str, str]) -> None:
         scheme, _, key = headers.get("authorization", "").partition(" ")
         digest = hashlib.sha256(key.encode("latin-1")).hexdigest()
         is_known = hmac.compare_digest(digest, self._key_digest)
         if scheme.lower() != "bearer" or not is_known:
-            raise TaskError(
-                HTTPStatus.UNAUTHORIZED,
-                "invalid-key",
-                "expected the cluster's key as Authorization: Bearer KEY",
-            )
+            expected = "expected the cluster's key as Authorization: Bearer KEY"
+            raise TaskError("invalid-key", expected)
 
     @property
     def _is_stuck(self) -> bool:
@@ -197,19 +192,19 @@ class Replica:
                 # Ray cancels this call, and with it the row, if the client disconnects.
                 return await asyncio.wrap_future(future)
         except ClientDisconnect:
-            return _malformed("the connection was closed before the end of the body")
+            said = "the connection was closed before the end of the body"
+            return TaskError("malformed-request", said)
         except TimeoutError:
             if self._handler.load_left_s:
-                said = "The model is being loaded again."
-                return TaskError(HTTPStatus.TOO_MANY_REQUESTS, "unloaded", said)
+                return TaskError("unloaded", "The model is being loaded again.")
             said = "The deadline passed before the model answered."
-            return TaskError(HTTPStatus.GATEWAY_TIMEOUT, "deadline", said)
+            return TaskError("deadline", said)
         except QueueFull:
             said = f"{self._settings.queue_size} rows are already waiting"
-            return TaskError(HTTPStatus.TOO_MANY_REQUESTS, "queue-full", said)
+            return TaskError("queue-full", said)
         except (Refused, LoadError):
             said = _STOPPING if self._is_closed else "The model cannot be loaded."
-            return TaskError(HTTPStatus.SERVICE_UNAVAILABLE, "not-ready", said)
+            return TaskError("not-ready", said)
 
     def _run_batch(self, batch: Sequence[Row]) -> list[Result]:
         self._began_at = time.monotonic()
@@ -227,8 +222,4 @@ def _read_limit(headers: Mapping[str, str], default_s: float) -> float:
         return int(headers.get(rows.REMAINING, 1000 * default_s)) / 1000
     except (ValueError, OverflowError) as error:
         expected = f"{rows.REMAINING}: expected a number of milliseconds"
-        raise _malformed(expected) from error
-
-
-def _malformed(detail: str) -> TaskError:
-    return TaskError(HTTPStatus.BAD_REQUEST, "malformed-request", detail)
+        raise TaskError("malformed-request", expected) from error

@@ -4,7 +4,6 @@ import ast
 import re
 import runpy
 from collections import Counter
-from http import HTTPStatus
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from benchmarks.driver import load_plan
 from benchmarks.tuning import LoadEntry, ModelEntry, SearchEntry, SlaEntry, TuningPlan
 from catalog.sections import PRECISION
 from catalog.sections.translation import ENGINES
+from contract.problems import STATUSES
 from deploy import reference
 from deploy.rendering import ERRORS
 from gateway.app import create_app
@@ -83,9 +83,8 @@ def list_gateway_problems(base: type[Problem] = Problem) -> set[tuple[str, int]]
 
 def list_handler_problems() -> set[tuple[str, int]]:
     """Return the slug and status of every TaskError that a handler makes."""
-    made = list_names(r"(TaskError\(\s*HTTPStatus\.\w+,\s*\S+),", "handlers/**/*.py")
-    pairs = (re.findall(r"\.(\w+),\s*\"(.+)\"", each)[0] for each in made)
-    return {(slug, HTTPStatus[name].value) for name, slug in pairs}
+    made = list_names(r'TaskError\(\s*"([a-z-]+)"', "handlers/**/*.py")
+    return {(slug, STATUSES[slug]) for slug in made}
 
 
 def list_undocumented(text: str, names: list[str]) -> list[str]:

@@ -7,7 +7,6 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -45,9 +44,7 @@ class Doubling(TaskHandler[int]):
         if number == 13:
             raise KeyError("a bug, about 13")
         if not isinstance(number, int) or number < 0:
-            raise TaskError(
-                HTTPStatus.UNPROCESSABLE_ENTITY, "negative", "too little", limit=0
-            )
+            raise TaskError("invalid-request", "too little", limit=0)
         return number + int(row.parameters.get("plus", 0))
 
     def infer(self, items: Sequence[int], deadline: float) -> Outcome:
@@ -57,7 +54,7 @@ class Doubling(TaskHandler[int]):
             raise RuntimeError("an error about 666")
         if 999 in items:
             raise DeviceFault("CUDA error: an illegal address\nabout 999")
-        busy = TaskError(HTTPStatus.SERVICE_UNAVAILABLE, "busy", "not now")
+        busy = TaskError("out-of-memory", "not now")
         doubled: list[Result] = [
             busy if item == 5 else {"doubled": 2 * item} for item in items
         ]

@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import dataclass
-from http import HTTPStatus
 from pathlib import Path
 from typing import Any, cast
 
@@ -90,8 +89,8 @@ class Handler:
     ("handler", "error"),
     [
         (Handler({}, halved=1), batches.MemoryEnds),
-        (Handler(TaskError(HTTPStatus.OK, "out-of-memory", "")), batches.MemoryEnds),
-        (Handler(TaskError(HTTPStatus.OK, "internal", "")), RuntimeError),
+        (Handler(TaskError("out-of-memory", "")), batches.MemoryEnds),
+        (Handler(TaskError("internal", "")), RuntimeError),
     ],
     ids=["halved", "a row alone", "another error"],
 )

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +65,7 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> Any:
         def preprocess(self, row: base.Row) -> str:
             text = str(row.read_json())
             if text == "bad":
-                raise TaskError(HTTPStatus.UNPROCESSABLE_ENTITY, "bad", "No.", limit=3)
+                raise TaskError("internal", "No.", limit=3)
             return text + "".join(row.parameters.values())
 
         def infer(self, items: Sequence[str], deadline: float) -> Outcome:
@@ -131,7 +130,7 @@ def test_a_bad_row_gets_the_handlers_words_and_others_their_answers(slow):
             ask("bad")
         assert ask("good", top_k="5") == {"said": "good5", "index": 0}
     problem = caught.value
-    assert (problem.status, problem.slug, problem.detail) == (422, "bad", "No.")
+    assert (problem.status, problem.slug, problem.detail) == (500, "internal", "No.")
     assert problem.extra == {"limit": 3}
 
 

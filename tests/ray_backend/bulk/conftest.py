@@ -5,7 +5,6 @@ import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from http import HTTPStatus
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -58,7 +57,7 @@ class Shouting:
 
 def _shout(text: str) -> Result:
     if text.startswith("bad"):
-        return TaskError(HTTPStatus.UNPROCESSABLE_ENTITY, "bad", "No.")
+        return TaskError("text-too-long", "No.")
     return {"translated": text.upper(), "score": -0.5}
 
 

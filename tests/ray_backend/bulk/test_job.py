@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from errno import ENOSPC
-from http import HTTPStatus
 from pathlib import Path
 
 import numpy as np
@@ -240,7 +239,7 @@ class Reader(Shouting):
         frames = np.load(io.BytesIO(row.body))
         numbers = [read_number(frame) for frame in frames]
         if self.refused in numbers:
-            return TaskError(HTTPStatus.SERVICE_UNAVAILABLE, "any", "No room.")
+            return TaskError("out-of-memory", "No room.")
         return {"captions": [str(number) for number in numbers]}
 
 
