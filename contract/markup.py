@@ -3,7 +3,7 @@ text, so changing one leaves the others as they were."""
 
 import html
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 #: Elements that are part of a sentence (HTML Living Standard, 4.5, 4.7 and 4.8.16, MathML).
@@ -18,6 +18,8 @@ _OPAQUE = frozenset(
 
 #: Elements whose empty tags `<svg/>` are complete in HTML too.
 _FOREIGN = frozenset(("math", "svg"))
+#: The reading of a word is shown above it, and is not part of its sentence.
+_RUBY, _READINGS = ("ruby", "rb"), ("rt", "rp", "rtc")
 #: Elements without content and without an end tag.
 VOID = frozenset(
     """area base br col embed hr img input link meta param source track wbr""".split()
@@ -153,6 +155,18 @@ def take_element(first: Token, rest: Iterator[Token], *, is_xml: bool = False) -
         if token.name == first.name and not (has_empty and token.is_empty):
             depth += 1 if token.is_start else -1
     return "".join(raw)
+
+
+def find_ruby(tokens: Iterable[Token]) -> Iterator[tuple[Token, bool]]:
+    """Yield each token, and whether it is a tag of ruby text or belongs to a reading."""
+    is_reading = False
+    for token in tokens:
+        is_tag = token.name in (*_RUBY, *_READINGS)
+        if is_tag:
+            is_reading = token.is_start and token.name in _READINGS
+        elif token.name and token.name not in INLINE:
+            is_reading = False
+        yield token, is_tag or is_reading
 
 
 def unescape(text: str) -> str:

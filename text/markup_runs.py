@@ -1,5 +1,5 @@
 """Reads HTML and XML as runs of text with placeholders. Every character of the input is in
-exactly one run, so untranslated parts are preserved exactly.
+exactly one run, so untranslated parts are preserved exactly, except HTML's ruby text.
 """
 
 import html
@@ -11,7 +11,7 @@ from itertools import groupby
 from operator import itemgetter
 from xml.parsers import expat
 
-from contract.markup import INLINE, VOID, Token, scan, take_element, unescape
+from contract.markup import INLINE, VOID, Token, find_ruby, scan, take_element, unescape
 from text.errors import NotWellFormed
 from text.messages import TRACE
 from text.options import Tags
@@ -62,8 +62,10 @@ def parse_markup(source: str, tags: Tags) -> list[Run]:
 def _list_pieces(source: str, tags: Tags) -> Iterator[_Piece]:
     tokens = list(scan(source, is_xml=tags.is_xml))
     inline = _find_inline(tokens, tags)
-    rest = iter(enumerate(tokens))
-    for index, token in rest:
+    rest = iter(enumerate(find_ruby(tokens)))
+    for index, (token, is_ruby) in rest:
+        if is_ruby and not tags.is_xml:
+            continue  # a translation loses the readings of words
         if token.is_text:
             yield from _read_text(token.raw, tags)
             continue
@@ -76,7 +78,7 @@ def _list_pieces(source: str, tags: Tags) -> Iterator[_Piece]:
         if token.is_kept or is_ignored:
             role = Role.LOOSE if token.name == "svg" else Role.WORD
             if not is_empty:
-                others = (other for _, other in rest)
+                others = (other for _, (other, _) in rest)
                 raw = take_element(token, others, is_xml=tags.is_xml)
         yield (raw, role, False) if index in inline else (raw, None, True)
 

@@ -6,7 +6,16 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from contract.markup import ATTRIBUTE, INLINE, VOID, Token, scan, take_element, unescape
+from contract.markup import (
+    ATTRIBUTE,
+    INLINE,
+    VOID,
+    Token,
+    find_ruby,
+    scan,
+    take_element,
+    unescape,
+)
 from documents.formats import inline
 from documents.formats.format import (
     LOST_READINGS,
@@ -31,8 +40,6 @@ _READ = frozenset(
 #: Attributes with the language of a page.
 _LANGUAGES = frozenset(("lang", "xml:lang"))
 _BUTTONS = frozenset("button reset submit".split())
-#: The reading of a word is shown above it, and is not part of its sentence.
-_RUBY, _READINGS = ("ruby", "rb"), ("rt", "rp", "rtc")
 #: The names of a page's summaries for search engines and social networks.
 _SUMMARIES = frozenset(
     """description og:description og:image:alt og:title twitter:description
@@ -102,22 +109,17 @@ class _Part:
 def find_edits(page: str) -> Iterator[Edit]:
     """Yield the edits of a page, in order."""
     sentence: list[_Part] = []
-    tokens, place, is_reading = scan(page), 0, False
-    for token in tokens:
+    tokens, place = scan(page), 0
+    for token, is_lost in find_ruby(tokens):
         start = place
         is_whole = token.is_kept and token.name not in VOID
         raw = take_element(token, tokens) if is_whole else token.raw
         place += len(raw)
-        is_ruby = token.name in (*_RUBY, *_READINGS)
-        if is_ruby:
-            is_reading = token.is_start and token.name in _READINGS
-        is_lost = is_ruby or is_reading
         attributes = [] if is_lost else _find_attributes(token, start)
         # Text and comments have no name; React writes them between words.
-        if not token.name or token.name in INLINE or is_ruby:
+        if not token.name or token.name in INLINE or is_lost:
             sentence.append(_Part(start, raw, token, attributes, is_lost))
             continue
-        is_reading = False
         yield from _make_edits(sentence)
         sentence = []
         yield from (attribute.make_edit() for attribute in attributes)

@@ -138,6 +138,12 @@ def test_sentences_are_apart_as_the_target_writes(text, expected):
     assert found == expected
 
 
+def test_only_translations_lose_the_readings_of_words():
+    word = "<ruby>漢<rp>(<rt>かん</rt></ruby>"
+    document = read(f"<p translate=no>{word}</p>{word}です", tags=HTML_TAGS)
+    assert identity(document) == f"<p translate=no>{word}</p>漢です"
+
+
 def test_a_sentence_in_pieces_gets_spaces_around_words_and_outside_of_tags():
     text = "我叫<b>安娜</b>和{name}，住在<i>这里</i>。"
     document = read(text, "zh", "en", tags=HTML_TAGS)
