@@ -3,7 +3,7 @@ text, so changing one leaves the others as they were."""
 
 import html
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 #: Elements that are part of a sentence (HTML Living Standard, 4.5, 4.7 and 4.8.16, MathML).
@@ -24,6 +24,19 @@ _RUBY, _READINGS = ("ruby", "rb"), ("rt", "rp", "rtc")
 VOID = frozenset(
     """area base br col embed hr img input link meta param source track wbr""".split()
 )
+#: The start tags before which the end tag of an element may be omitted (13.1.2.4).
+_ENDED_BY: Mapping[str, Collection[str]] = {
+    "p": frozenset(
+        """address article aside blockquote details dialog div dl fieldset figcaption figure
+        footer form h1 h2 h3 h4 h5 h6 header hgroup hr main menu nav ol p pre search section
+        table ul""".split()
+    ),
+    **dict.fromkeys(("dd", "dt"), ("dd", "dt")),
+    **dict.fromkeys(("td", "th"), ("tbody", "td", "tfoot", "th", "tr")),
+    "li": ("li",),
+    "option": ("optgroup", "option"),
+    "tr": ("tbody", "tfoot", "tr"),
+}
 #: The start of a tag, a comment, a declaration or an instruction.
 _MARKUP = re.compile(r"<[a-zA-Z/!?]")
 _XML_MARKUP = re.compile(r"<(?:[^\W\d]|[/!?:])")
@@ -70,14 +83,17 @@ class Token:
 
 
 def scan(source: str, *, is_xml: bool = False) -> Iterator[Token]:
-    """Yield the tokens of a document in one pass. Joined, they equal the document."""
-    reader, start = _Reader(source, is_xml), 0
+    """Yield the tokens of a document in one pass. Joined, they equal the document: end tags
+    omitted in an element that is kept are empty tokens."""
+    reader, start, opened = _Reader(source, is_xml), 0, list[str]()
     begins = _XML_MARKUP if is_xml else _MARKUP
     while found := begins.search(source, start):
         place = found.start()
         if start < place:
             yield Token(source[start:place], is_text=True)
         token = reader.read(place)
+        if opened or (token.is_kept and token.name in _ENDED_BY and not is_xml):
+            yield from _end_before(token, opened)
         yield token
         start = place + len(token.raw)
         if token.is_start and token.name in _RAW and not is_xml:
@@ -87,6 +103,21 @@ def scan(source: str, *, is_xml: bool = False) -> Iterator[Token]:
             start = end
     if start < len(source):
         yield Token(source[start:], is_text=True)
+
+
+def _end_before(token: Token, opened: list[str]) -> Iterator[Token]:
+    """Yield the end tags omitted before a token, and update the names of `opened` elements."""
+    if not token.name or token.name in INLINE:
+        return
+    if token.is_start:
+        while opened and token.name in _ENDED_BY.get(opened[-1], ()):
+            yield Token("", opened.pop())
+        if (opened or token.is_kept) and token.name not in VOID:
+            opened.append(token.name)
+    # A browser reads any other `</p>` as an empty paragraph.
+    elif token.name != "p" or "p" in (opened[0], opened[-1]):
+        while opened and (name := opened.pop()) != token.name:
+            yield Token("", name)
 
 
 class _Reader:

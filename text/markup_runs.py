@@ -80,7 +80,7 @@ def _list_pieces(source: str, tags: Tags) -> Iterator[_Piece]:
             if not is_empty:
                 others = (other for _, (other, _) in rest)
                 raw = take_element(token, others, is_xml=tags.is_xml)
-        yield (raw, role, False) if index in inline else (raw, None, True)
+        yield (raw, role, False) if raw and index in inline else (raw, None, True)
 
 
 def strip(source: str, tags: Tags) -> str:
