@@ -101,12 +101,23 @@ class PartStart:
     name: str
 
 
+@dataclass(frozen=True)
+class ClosingTags:
+    """Tags before the final marks of the sentence before them: `<b>Is it</b>?`"""
+
+    tags: str
+
+
 #: The name of a part. It is random, so that neither a text nor a term has it.
 _PART = re.compile("\ufdd0[0-9a-f]{32}\ufdd0")
 #: A sentence with more placeholders is taken apart at once, as a model would lose one.
 MAX_PLACEHOLDERS = 100
 
-Piece = str | Segment | Separator | PartStart
+#: The marks that may follow a sentence's last tags, but that its model must see.
+_TONES = "!?！？؟"
+_TONE = re.compile(f"[{_TONES}]+")
+
+Piece = str | Segment | ClosingTags | Separator | PartStart
 
 
 @dataclass(frozen=True)
@@ -137,6 +148,10 @@ class Document:
             elif isinstance(piece, Segment):
                 shown.append(given[number])
                 number += 1
+            elif isinstance(piece, ClosingTags):
+                body = shown[-1].rstrip(f"{_TONES} \u00a0\u202f")
+                shown.append(piece.tags + shown[-1][len(body) :])
+                shown[-2] = body
             else:
                 form = self.format
                 before = piece.before or form.show(given[number - 1])
@@ -275,8 +290,11 @@ def _cut_parts(
             yield from take_apart(segment, format).pieces
         else:
             yield segment
+        last = own[inside.stop :]
+        if tags := "".join(p.shown for p in last if p.end < seen.stop):
+            yield ClosingTags(tags)
         yield from edge
-        after = [p.moved(seen.stop) for p in own[inside.stop :]]
+        after = [p.moved(seen.stop) for p in last if p.end >= seen.stop]
         yield _show(found[seen.stop :], after, own_format, following)
         gap = []
     yield "".join(gap)
@@ -350,6 +368,11 @@ def _find_core(
     before, after = text[start : starts[first]], text[ends[last] : end]
     start += len(before) - len(before.lstrip())
     end -= len(after) - len(after.rstrip())
+    # Its marks outside of tags belong to it: `¿<b>Es ella</b>?`
+    start -= text.endswith(("¿", "¡"), 0, start)
+    if last < len(placeholders) and placeholders[last][:2] == (end, end):
+        tone = _TONE.match(text, end)
+        end = tone.end() if tone else end
     return slice(start, end), slice(first, last)
 
 

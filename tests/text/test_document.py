@@ -144,6 +144,12 @@ def test_only_translations_lose_the_readings_of_words():
     assert identity(document) == f"<p translate=no>{word}</p>漢です"
 
 
+def test_spanish_marks_around_tags_belong_to_their_sentence():
+    document = read("¿<a><b>Ya</b></a>?", "es", tags=HTML_TAGS)
+    assert prepared(document) == ["¿Ya?"]
+    assert document.render(["Où ?"]) == "<a><b>Où</b></a> ?"
+
+
 def test_a_sentence_in_pieces_gets_spaces_around_words_and_outside_of_tags():
     text = "我叫<b>安娜</b>和{name}，住在<i>这里</i>。"
     document = read(text, "zh", "en", tags=HTML_TAGS)
