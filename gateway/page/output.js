@@ -95,6 +95,11 @@ export class Output {
     this.stop();
   }
 
+  /** Whether all of the text that is asked for now is shown. */
+  get isWhole() {
+    return output.getAttribute("aria-busy") === "false" && this.#parts.every((part) => part.made);
+  }
+
   get text() {
     const lines = this.#parts.flatMap((part) => part.made?.map((line) => line.text) ?? part.begun ?? []);
     return lines.join("\n");

@@ -125,7 +125,7 @@ function writeLink() {
 
 function swap() {
   const { source: from, target: into } = readAsked();
-  const text = output.text;
+  const text = output.isWhole ? output.text : ""; // what is typed is not to be lost
   choose(source, into);
   if (settings.languages.includes(from)) choose(target, from);
   else chooseOther(); // the source is not known yet, or only read
@@ -146,6 +146,7 @@ function translateSoon() {
   clearTimeout(timer);
   controller.abort();
   count();
+  output.wait();
   timer = setTimeout(translateNow, PAUSE_MS);
 }
 

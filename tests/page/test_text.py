@@ -118,6 +118,22 @@ def test_languages_can_be_swapped_and_are_remembered(tab):
     expect(tab.find("target")).not_to_have_value("en")
 
 
+def test_a_text_whose_translation_is_not_there_yet_stays_when_languages_are_swapped(
+    tab,
+):
+    hold_answers(tab)
+    tab.find("source").select_option("en")
+    tab.type(SENTENCE)
+    tab.wait_for_output(f"fr:{SENTENCE}")
+    tab.type("This is late.")
+    tab.page.wait_for_function("() => window.late.length === 1")
+    tab.find("swap-button").click()
+    expect(tab.find("given")).to_have_value("This is late.")
+    tab.type(OTHER)
+    tab.find("swap-button").click()
+    expect(tab.find("given")).to_have_value(OTHER)
+
+
 def test_a_text_can_be_pasted_copied_and_cleared(tab):
     tab.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     tab.page.evaluate("text => navigator.clipboard.writeText(text)", SENTENCE)
