@@ -17,6 +17,7 @@ class Line {
   constructor(source, answer, asked) {
     this.source = source;
     this.asked = asked;
+    this.answer = answer;
     this.warnings = answer.warnings ?? [];
     this.weak = listWeak(answer, asked.limit);
     const given = listSentences(source, asked.source);
@@ -171,10 +172,10 @@ export class Output {
     const shown = line.made[index];
     const choose = (text) => {
       line.made[index] = text + shown.slice(shown.trimEnd().length);
+      line.answer.translated = line.text; // also once the text is changed elsewhere
       fill(sentence);
       others.hidePopover();
       sentence.focus();
-      document.dispatchEvent(new Event("chosen"));
     };
     const offered = texts.filter((text) => text !== shown.trimEnd());
     const direction = findDirection(line.asked.target);

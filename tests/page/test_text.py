@@ -165,6 +165,8 @@ def test_a_sentence_offers_others_by_a_click_and_by_keys(tab, stage):
     assert text.startswith("fr:Where is the museum")
     offered.click()
     tab.wait_for_output(f"fr:{SENTENCE} {text}")
+    tab.type(f"{SENTENCE} {OTHER}\nYes.")
+    tab.wait_for_output(f"fr:{SENTENCE} {text}\nfr:Yes.")
 
 
 def test_what_was_kept_is_marked_and_so_are_tags_of_html(tab):
