@@ -40,7 +40,8 @@ export function keepKey(key) {
   remember("key", key || null);
 }
 
-/** An answer of the API. Throws Problem, Unreachable, and what an abort throws. */
+/** An answer of the API. Throws Problem, Unreachable, and what an abort or a file that is gone,
+    has changed or is a folder throws. */
 export async function ask(path, { method = "GET", json, body, headers = {}, signal } = {}) {
   const sent = { ...headers };
   if (json !== undefined) sent["Content-Type"] = "application/json";
@@ -51,6 +52,8 @@ export async function ask(path, { method = "GET", json, body, headers = {}, sign
     answer = await fetch(new URL(path, root), { method, headers: sent, body: content, signal });
   } catch (error) {
     if (error.name === "AbortError") throw error;
+    const file = body instanceof FormData ? body.get("file") : body;
+    await file?.slice(0, 1).arrayBuffer(); // fails if it is not the network that has failed
     throw new Unreachable();
   }
   if (answer.ok) return answer;
@@ -88,6 +91,7 @@ export async function askStream(path, options, show) {
 export function explain(error) {
   if (error instanceof Unreachable) return say("unreachable");
   if (error instanceof Interrupted) return say("interrupted");
+  if (error instanceof DOMException) return say("error_file");
   if (!(error instanceof Problem)) return say("error_internal");
   if (error.status === 429) return say("wait", { seconds: error.wait_s || 1 });
   const known = SENTENCES[error.slug];
@@ -113,8 +117,9 @@ export async function persist(work, signal) {
       return result;
     } catch (error) {
       const isBusy = error instanceof Problem && error.status === 429;
-      if (!(error instanceof Unreachable || isBusy)) throw error;
-      tell(explain(error));
+      const isPassing = error instanceof Unreachable || isBusy;
+      tell(isPassing ? explain(error) : null);
+      if (!isPassing) throw error;
       await rest(isBusy ? Math.max(1, error.wait_s) * 1000 : RETRY_MS, signal);
     }
   }

@@ -160,6 +160,18 @@ def test_a_refused_upload_can_be_cancelled(tab, files):
     tab.faults.clear()  # the browser logs the status
 
 
+def test_a_file_that_goes_before_it_is_uploaded_is_not_the_services_fault(tab, files):
+    def refuse(route: Route) -> None:
+        files[0].unlink()
+        route.fulfill(status=429, json={})
+
+    tab.page.route("**/documents", refuse, times=1)
+    tab.find("document-files").set_input_files(files[0])
+    expect(find_job(tab, "one.txt")).to_contain_text("The file cannot be read.")
+    expect(tab.find("notice")).to_be_hidden()
+    tab.faults.clear()  # the browser logs the status
+
+
 def test_what_is_kept_no_longer_says_so(tab, stage, files):
     tab.find("document-files").set_input_files(files[0])
     (document,) = find_documents(tab, stage, 1)
