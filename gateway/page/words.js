@@ -1,5 +1,6 @@
 // The page's own words, in the language of the browser or in the one that was chosen.
 
+import { askJson, persist } from "./api.js";
 import { recall, remember } from "./dom.js";
 
 let words = {};
@@ -46,8 +47,7 @@ export async function begin(tongue) {
 async function load(tag, tongue) {
   const known = [...tongue.options].map((option) => option.value);
   const chosen = (wanted = known.includes(tag) ? tag : "en");
-  const answer = await fetch(new URL(`./${chosen}.json`, import.meta.url));
-  const found = await answer.json();
+  const found = await persist(() => askJson(new URL(`./${chosen}.json`, import.meta.url)));
   if (chosen !== wanted) return; // another one was chosen meanwhile
   words = found;
   names = new Intl.DisplayNames(chosen, { type: "language", fallback: "none" });
