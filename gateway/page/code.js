@@ -104,9 +104,10 @@ answer.raise_for_status()
 print(answer.json()${answer})`;
 }
 
-/** JSON is Python, but for three words. */
+/** JSON is Python, but for two words. */
 function writeLiteral(value) {
-  return { true: "True", false: "False", null: "None" }[value] ?? JSON.stringify(value);
+  const json = JSON.stringify(value);
+  return { true: "True", false: "False" }[json] ?? json;
 }
 
 function writeJavaScript(url, fields, place) {

@@ -131,6 +131,8 @@ def test_what_is_on_the_page_works_as_code(tab, stage, program):
         said = run(*command, code, limit_s=LIMIT_MS / 1000)
         assert "de:It's “here”, isn't it?" in said
         assert "de:Yes." in said
+    tab.type("true")
+    expect(tab.find("code-text")).to_contain_text('"true"')
 
 
 def test_the_state_of_the_stack_is_shown_and_refreshed(tab, stage):
