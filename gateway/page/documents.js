@@ -15,8 +15,9 @@ export function begin() {
   takeFiles(find("document-drop"), (files) => files.forEach(upload));
   addEventListener("storage", ({ key }) => key === "babelgate.documents" && adopt());
   document.addEventListener("words", show);
-  document.addEventListener("view", ({ detail }) => {
-    if (detail === "documents") target.value = find("target").value;
+  let followed = null; // the text's target: another one that is chosen here stays
+  document.addEventListener("view", () => {
+    if (followed !== find("target").value) target.value = followed = find("target").value;
   });
   adopt();
 }
