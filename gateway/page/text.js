@@ -55,7 +55,11 @@ export function begin() {
   source.addEventListener("change", () => remember("source", source.value));
   target.addEventListener("change", rememberTarget);
   find("swap-button").addEventListener("click", swap);
-  find("clear-button").addEventListener("click", () => enter(""));
+  find("clear-button").addEventListener("click", () => {
+    given.focus();
+    given.select();
+    document.execCommand("delete"); // as by hand: Ctrl+Z brings it back
+  });
   find("copy-button").addEventListener("click", (event) => copyWith(event, output.text));
   find("link-button").addEventListener("click", (event) => copyWith(event, writeLink()));
   find("paste-button").hidden = !navigator.clipboard?.readText;

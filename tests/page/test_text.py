@@ -145,6 +145,8 @@ def test_a_text_can_be_pasted_copied_and_cleared(tab):
     tab.find("clear-button").click()
     expect(tab.find("given")).to_have_value("")
     expect(tab.find("output")).to_be_empty()
+    tab.page.keyboard.press("Control+Z")
+    tab.wait_for_output(f"fr:{SENTENCE}")
 
 
 def test_a_sentence_offers_others_by_a_click_and_by_keys(tab, stage):
