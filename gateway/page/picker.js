@@ -73,6 +73,7 @@ function mark(entry) {
 }
 
 function move(event) {
+  if (event.isComposing) return; // Enter ends a word of an input method
   const here = list.querySelector("[aria-selected=true]");
   if (event.key === "ArrowDown") mark(here?.nextElementSibling ?? here);
   else if (event.key === "ArrowUp") mark(here?.previousElementSibling ?? here);

@@ -54,6 +54,11 @@ def test_a_language_is_found_by_any_of_its_names_and_with_keys_alone(many):
         expect(many.find("picker")).to_be_hidden()
         expect(many.find("target")).to_be_focused()
         expect(many.find("target")).to_have_value(code)
+    choose(many, "wolo")
+    composing = {"key": "Enter", "isComposing": True}
+    many.find("picker-search").dispatch_event("keydown", composing)
+    expect(many.find("picker")).to_be_visible()
+    many.page.keyboard.press("Escape")
     many.find("source").select_option("en")
     many.type("Hello")
     many.wait_for_output("kea:Hello")
