@@ -146,7 +146,8 @@ class Journal:
 
     def _recover(self, origin: Any, is_restart: bool) -> None:
         with self.path.open("rb") as file:
-            is_torn = not file.readline().endswith(b"\n")
+            first = file.readline()
+        is_torn = not first.endswith(b"\n") and first[:2] in (b"", b"{", b'{"')
         lines = durable.read_lines(self.path)
         end, found = next(lines, (0, None))
         if found != origin and not is_torn:

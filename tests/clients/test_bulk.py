@@ -166,7 +166,7 @@ def test_a_line_of_another_version_is_no_end(path, line):
     assert path.read_text() == before
 
 
-@pytest.mark.parametrize("content", ["[1, 2]\n", '"text"\n', "{}\n", "a,b\n"])
+@pytest.mark.parametrize("content", ["[1, 2]\n", '"text"\n', "{}\n", "a,b\n", "a,b"])
 def test_a_file_that_is_no_journal_is_left_alone(path, content):
     path.write_text(content)
     with pytest.raises(OutputError, match="other options or files"):
