@@ -245,15 +245,15 @@ def _style(text: str | None, style: Style) -> Span:
 def _hide_space(parts: Iterable[Part]) -> Iterator[Part]:
     """Yield the parts, with white space in the style of the preceding part, as most styles are
     invisible on it."""
-    last: Part | None = None
+    last: str | Span | None = None
     for part in parts:
-        is_kept = isinstance(part, Atom) or (
-            isinstance(part, Span) and part.is_container
-        )
-        if isinstance(last, str | Span) and not is_kept and not has_text([part]):
+        if isinstance(part, Atom) or (isinstance(part, Span) and part.is_container):
+            last = None
+        elif last is None or has_text([part]):
+            last = part
+        else:
             space = "".join(list_texts([part]))
-            part = last.fill([space]) if isinstance(last, Span) else space
-        last = part
+            part = last = last.fill([space]) if isinstance(last, Span) else space
         yield part
 
 
