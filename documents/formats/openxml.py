@@ -446,7 +446,16 @@ def _name_paragraphs() -> ElementNames:
         runs = _WordRuns(fields)
         return [slot for paragraph in paragraphs for slot in runs.find_slots(paragraph)]
 
-    return ElementNames(frozenset({"w:p"}), find_slots)
+    return ElementNames(frozenset({"w:p", "w:dataBinding"}), find_slots, finish=_unbind)
+
+
+def _unbind(wrapper: Element, language: str) -> bool:
+    """Unbind content controls: a program would replace their translation by a property of the
+    document, such as its subject."""
+    is_bound = next(wrapper.iter("{*}dataBinding"), None) is not None
+    etree.strip_elements(wrapper, "{*}dataBinding")
+    wrapper.text = ""  # a block that was only a binding needs an end
+    return is_bound
 
 
 def _find_in_shapes(wrapper: Element) -> list[Slot]:

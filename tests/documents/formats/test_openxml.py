@@ -32,6 +32,15 @@ def test_a_box_for_old_and_new_programs_has_the_same_translation():
     assert unpack(written)["word/document.xml"].count(b"IN A BOX") == 2
 
 
+def test_a_control_shows_its_translation_instead_of_a_property():
+    binding = "<w:sdtPr><w:dataBinding/></w:sdtPr>"
+    bound = paragraphs.CONTROL.replace("<w:sdtPr/>", binding)
+    whole = bound.replace("<w:r>", "<w:p><w:r>").replace("</w:r>", "</w:r></w:p>")
+    written = translate("a.docx", pack_docx(f"{bound}</w:p>{whole}<w:p>"), shout)
+    document = unpack(written)["word/document.xml"]
+    assert (document.count(b"A CHOICE"), document.count(b"Binding")) == (2, 0)
+
+
 def write_paragraph(paragraph: str, text: str, target: str) -> str:
     """Translate a paragraph to this text, and return its XML."""
     written = translate("a.docx", pack_docx(paragraph), lambda _: text, target)
