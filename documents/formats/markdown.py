@@ -96,8 +96,8 @@ class Locator:
 
 #: A megabyte of text becomes a hundred megabytes of tokens.
 _MAX_BYTES = 4 << 20
-#: The box of a task, or the kind of a note, which has a line of its own.
-_TASK = re.compile(r"\[[ xX]\]\s+|\[!\w+\][ \t]*(?:\n\s*|\Z)")
+#: The box of a task.
+_TASK = re.compile(r"\[[ xX]\]\s+")
 #: The lines around front matter in TOML, which is read as YAML is.
 _TOML = re.compile(r"^\+{3}(?=\s*$)", re.MULTILINE)
 #: Code of Jekyll and Hugo, of which the parser sees only the ends of lines.
@@ -107,8 +107,8 @@ _CODE = re.compile(
     re.MULTILINE,
 )
 #: Lines that CommonMark does not know, and how the parser sees them, in order: the line above a
-#: note or a tab of MkDocs, or a note of Docusaurus, with its title; other lines for programs; a
-#: definition.
+#: note or a tab of MkDocs, or a note of Docusaurus, with its title; other lines for programs; the
+#: line of a note of GitHub or Obsidian; a definition.
 _EXTENSIONS = (
     (
         r"""^([ \t]*+)(?:(?:!!!|\?\?\?\+?)[ \w-]++|===[!+]*[ ]+(?="))(?:"([^\r\n]*)")?
@@ -122,6 +122,7 @@ _EXTENSIONS = (
         | \[\[?_?(?i:TOC)_?\]\]? | \{[ ]?[{%:./#][^{}\r\n]*\}\}? )[ \t]*+(?=\r?$)""",
         "",
     ),
+    (r"^([^\w\[\r\n]*>[ \t]*)\[![^\[\]\r\n]+\][-+]?(?!\()", r"\1#"),
     (r"^([ ]{0,3}):(?=[ \t]+\S)", r"\1-"),
 )
 #: The place in a written block after a hard line break, until the block is complete.
