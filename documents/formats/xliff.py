@@ -100,7 +100,9 @@ class _Reader:
     def _enter(self, name: str, token: Token) -> None:
         self.names.append(name)
         if name in _SCOPES:
-            said = _read_attributes(token).get("translate")
+            given = _read_attributes(token)
+            is_header = given.get("restype") == "x-gettext-domain-header"
+            said = "no" if is_header else given.get("translate")
             self.scopes.append(said == "yes" if said else self.scopes[-1])
         if name in _UNITS:
             state = _read_attributes(token).get("state", "")
