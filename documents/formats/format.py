@@ -204,7 +204,7 @@ _CODES = re.compile(
     [a-z][\w+.-]*://.*                              # an address
     | (?:mailto|tel|data|urn|javascript):.*
     | \S+@\S+\.\w+                                  # a mailbox
-    | .*[\d_@\\={}<>\[\]|$%].*                      # a number, an identifier, a variable
+    | .*[\d_@\\={}<>\[\]|$%\#].*                    # a number, an identifier, a variable
     | .*\w[.:]+\w.*                                 # a file, a domain, a name in a name
     | [./~\#]\S*[/\w]\S*                            # a path, a selector
     | (?:application|audio|font|image|message|model|multipart|text|video)/\S+
