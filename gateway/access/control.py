@@ -89,12 +89,14 @@ class Guard(Access):
 
     def admit_worker(self, request: GatewayRequest) -> bool:
         """Admit the documents worker on behalf of a document's owner, or return False. Only
-        characters are counted. Raises InvalidKey if the owner's key has been revoked."""
+        characters are counted, and none of a document that was accepted without a key. Raises
+        InvalidKey if the owner's key has been revoked."""
         given = request.environ.get(WORKER)
         if not given or not hmac.compare_digest(given.encode(), self._secret.encode()):
             return False
-        key = self._registry.find_by_id(request.headers.get(OWNER_HEADER, ""))
-        _note_key(request, key, partial(self.ledger.charge, key))
+        if owner := request.headers.get(OWNER_HEADER):
+            key = self._registry.find_by_id(owner)
+            _note_key(request, key, partial(self.ledger.charge, key))
         return True
 
     def admit_form(self, request: GatewayRequest, fields: Fields) -> None:

@@ -77,7 +77,7 @@ def ask_as_worker(
     client: FlaskClient, token: str, secret: str | None = None
 ) -> TestResponse:
     secret = read_secret() if secret is None else secret
-    headers = {WORKER_HEADER: secret, OWNER_HEADER: str(read_id(token))}
+    headers = {WORKER_HEADER: secret, OWNER_HEADER: read_id(token) or ""}
     return client.post("/translate", json=TEXT, headers=headers)
 
 
@@ -88,6 +88,10 @@ def test_the_owner_pays_for_what_is_translated(client, keys):
         assert ask_as_worker(client, token).json == {"translated": "ko:Hello"}
     refused = ask_as_worker(client, token)
     assert "urn:babelgate:quota-exceeded" in refused.text
+
+
+def test_a_document_from_before_keys_were_required_is_translated(client):
+    assert ask_as_worker(client, token="").json == {"translated": "ko:Hello"}
 
 
 @pytest.mark.parametrize("secret", ["", "wrong", "é"])
