@@ -197,7 +197,9 @@ class _Job:
             with self.call.charge(plan.characters), self.tickets:
                 self._rows = self._open_rows()
                 self._rows.prepare(plan.rows)
-                return self._map(self._answer_text, texts)
+                answers = self._map(self._answer_text, texts)
+                self._told = 0  # now all are billed, even if the client leaves here
+                return answers
         except BaseException:  # also if the client leaves its stream
             if self._told:
                 # If others have used the quota meanwhile, the first error says more.

@@ -14,6 +14,7 @@ from unittest.mock import Mock
 import gevent
 import pytest
 from flask.testing import FlaskClient
+from gevent import GreenletExit
 
 from contract.dialects import OURS, find_dialect
 from gateway.access.keys import Grant, make_token, read_id
@@ -122,6 +123,22 @@ def test_a_stream_that_fails_costs_the_sentences_that_it_has_shown(
     assert ("ko:Good day." in answer.text) is bool(shown)
     usage = client.get(f"/v2/usage?auth_key={token}").json
     assert usage["character_count"] == len(shown)
+
+
+def test_a_stream_whose_client_leaves_as_it_is_billed_is_billed_once(
+    make_guarded, keys, monkeypatch
+):
+    def end(*given: Any) -> None:
+        known(*given)
+        raise GreenletExit  # it leaves while another process holds the lock
+
+    known = UsageLedger._end
+    monkeypatch.setattr(UsageLedger, "_end", end)
+    client, token = make_guarded(), keys.add("cat", Grant())
+    headers = {"Authorization": f"Bearer {token}", "Accept": "text/event-stream"}
+    client.post("/translate", json=WANTED, headers=headers).close()
+    usage = client.get(f"/v2/usage?auth_key={token}").json
+    assert usage["character_count"] == len(WANTED["src_text"])
 
 
 def test_a_request_that_its_quota_refuses_is_not_counted(make_guarded, keys):
