@@ -19,9 +19,8 @@ from benchmarks.instruments.cluster import (
 from benchmarks.instruments.generator import Target
 from benchmarks.instruments.namespaces import Host
 from contract.problems import CONTENT_TYPE
-from deploy.stack import GATEWAY
 from ray_backend.deployment import explain_unplaced
-from ray_backend.nodes import PORTS, WORKERS
+from ray_backend.nodes import PORTS
 from tests.cluster import faults
 from tests.cluster.faults import list_pids, suffer
 from tests.programs import run
@@ -32,8 +31,6 @@ _ABSENT_S = 10
 _ENDLESS = "hello again " * 50
 #: Replicas listen on some of these ports.
 REPLICAS = range(PORTS.replicas, PORTS.replicas_grpc)
-#: The first of the ports that the kernel chooses.
-_EPHEMERAL = 32768
 
 
 def test_models_are_where_the_map_says_and_have_their_share_of_a_gpu(cluster):
@@ -45,19 +42,6 @@ def test_models_are_where_the_map_says_and_have_their_share_of_a_gpu(cluster):
     for model in cluster.models:
         places = Counter(each.node_ip for each in cluster.list_replicas(model))
         assert max(places.values()) <= 2, "more than the map says"
-
-
-def test_nothing_listens_but_what_the_docs_list(cluster: NamespaceCluster):
-    """HAProxy and the dashboard listen on the cluster's address only."""
-    # `tests/ray_backend/test_nodes.py` compares the page with these.
-    listed = {GATEWAY, *PORTS.fixed, *range(PORTS.replicas, PORTS.workers + WORKERS)}
-    for host in cluster.hosts:
-        listening = list_listening(host)
-        open_ports = {port for _, port in listening if port < _EPHEMERAL}
-        assert open_ports
-        assert open_ports <= listed
-        fixed = {ip for ip, port in listening if port in (7801, 7810, 7811, 7812)}
-        assert fixed == {host.address}
 
 
 def test_the_dashboard_wants_the_token(cluster: NamespaceCluster):
