@@ -3,9 +3,11 @@
 import gc
 import os
 from collections import defaultdict
+from errno import ENOSPC
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import psutil
 import pytest
@@ -153,3 +155,9 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def promtool() -> Path:
     """Prometheus' own checker, installed if it is missing."""
     return (find(PROMETHEUS) or install(PROMETHEUS)[0]).with_name("promtool")
+
+
+@pytest.fixture
+def full_disk() -> Mock:
+    """What fails as a write does on a full disk."""
+    return Mock(side_effect=OSError(ENOSPC, "No space left on device"))

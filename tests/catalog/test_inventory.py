@@ -1,10 +1,8 @@
 """Models are listed, pulled and verified by `python -m catalog models`, with a fake hub."""
 
 import json
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from errno import ENOSPC
 from pathlib import Path
 
 import pytest
@@ -209,11 +207,8 @@ def test_what_cannot_be_done_is_said_clearly(shelf: Shelf, command, said: str):
     assert said in shelf.run(*command, expect=1)
 
 
-def test_a_full_disk_is_said_clearly(shelf: Shelf, monkeypatch: pytest.MonkeyPatch):
-    def fill(*_: object, **__: object) -> None:
-        raise OSError(ENOSPC, os.strerror(ENOSPC))
-
-    monkeypatch.setattr("catalog.hub.http_get", fill)
+def test_a_full_disk_is_said_clearly(shelf: Shelf, monkeypatch, full_disk):
+    monkeypatch.setattr("catalog.hub.http_get", full_disk)
     said = shelf.run("pull", expect=1)
     assert "No space left on device. The partial download is kept" in said
 

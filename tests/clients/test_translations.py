@@ -380,13 +380,12 @@ def test_a_file_of_any_size_takes_little_memory(server, folder):
     assert peak_bytes < 4_000_000
 
 
-def test_a_full_disk_is_told_and_the_same_job_goes_on(server, folder, monkeypatch):
-    def fail(*_: Any, **__: Any) -> None:
-        raise OSError(28, "No space left on device")
-
+def test_a_full_disk_is_told_and_the_same_job_goes_on(
+    server, folder, monkeypatch, full_disk
+):
     job = make_job(server, ["data/a.txt"])
     with monkeypatch.context() as patch:
-        patch.setattr(type(job.tables[0]), "write", fail)
+        patch.setattr(type(job.tables[0]), "write", full_disk)
         with pytest.raises(OutputError, match="data/a.fr.txt: No space left on device"):
             run(job)
     assert not Path("data/.a.fr.txt.draft").exists()

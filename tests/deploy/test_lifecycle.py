@@ -6,11 +6,9 @@ import socket
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from errno import ENOSPC
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 import urllib3
@@ -244,7 +242,7 @@ def test_what_cannot_be_done_is_told_with_what_to_do(wanted, tmp_path, monkeypat
 
 
 def test_an_operators_own_file_for_nginx_is_checked_as_nginx_will_read_it(
-    wanted, monkeypatch
+    wanted, monkeypatch, full_disk
 ):
     """The stand-in for nginx includes conf.d beside the main file, as nginx does."""
     nginx, own = wanted.run / "nginx.sh", wanted.run / "nginx/conf.d/own.conf"
@@ -256,8 +254,7 @@ def test_an_operators_own_file_for_nginx_is_checked_as_nginx_will_read_it(
     for _ in range(2):
         with pytest.raises(StackError, match=r"nginx.conf is invalid.*\nnonsense;"):
             lifecycle.check_edited(wanted, nginx, wanted.map)
-    full = Mock(side_effect=OSError(ENOSPC, "No space left on device"))
-    monkeypatch.setattr("contract.durable.write", full)
+    monkeypatch.setattr("contract.durable.write", full_disk)
     with pytest.raises(StackError, match="cannot be written: No space left"):
         lifecycle.check_edited(wanted, nginx, wanted.map)
 

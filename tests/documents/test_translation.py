@@ -1,10 +1,9 @@
 """A document is translated in order despite faults of programs, gateway, disk and workers."""
 
-import errno
 import time
 from collections.abc import Callable
 from contextlib import closing
-from typing import NoReturn
+from unittest.mock import Mock
 
 import pytest
 
@@ -183,13 +182,13 @@ def test_a_damaged_document_is_told_and_nothing_is_asked(add, run_one, gateway):
 
 
 def test_a_result_stays_where_a_full_disk_keeps_it_from_being_told(
-    add, run_one, monkeypatch
+    add, run_one, monkeypatch, full_disk
 ):
     write_state = DocumentFolder.write_state
 
     def write(document: DocumentFolder, state: State) -> None:
         if state.is_over:
-            raise OSError(errno.ENOSPC, "No space left on device")
+            full_disk()
         write_state(document, state)
 
     document = add(*MANY)
@@ -202,11 +201,8 @@ def test_a_result_stays_where_a_full_disk_keeps_it_from_being_told(
     assert document.result.exists()
 
 
-def test_a_full_disk_is_told_and_leaves_room(add, run_one, monkeypatch):
-    def write(*_):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(DocumentJournal, "add", write)
+def test_a_full_disk_is_told_and_leaves_room(add, run_one, monkeypatch, full_disk):
+    monkeypatch.setattr(DocumentJournal, "add", full_disk)
     document = add(*MANY)
     error = run_one(document).error
     assert (error["type"], error["status"]) == ("urn:babelgate:disk-full", 507)
@@ -215,9 +211,7 @@ def test_a_full_disk_is_told_and_leaves_room(add, run_one, monkeypatch):
 
 
 def test_a_fault_of_ours_is_told_without_the_text(add, run_one, monkeypatch, caplog):
-    def write(*_):
-        raise ValueError("what the document says")
-
+    write = Mock(side_effect=ValueError("what the document says"))
     monkeypatch.setattr(DocumentJournal, "add", write)
     state = run_one(add("one"))
     assert state.error["type"] == "urn:babelgate:internal"
@@ -258,10 +252,7 @@ def test_a_deleted_document_stops(add, storage, gateway, run_one):
 
 def test_a_document_that_ends_its_programs_is_given_up(add, run_one, monkeypatch):
     document = add(*MANY)
-
-    def killed(*_: object) -> NoReturn:
-        raise KeyboardInterrupt
-
+    killed = Mock(side_effect=KeyboardInterrupt)
     monkeypatch.setattr(DocumentTranslation, "_translate", killed)
     for _ in range(5):
         with pytest.raises(KeyboardInterrupt):

@@ -27,11 +27,10 @@ def test_a_lock_keeps_others_out_until_it_is_let_go(tmp_path: Path):
         lock.close()
 
 
-def test_where_the_disk_is_full_memory_is_not_shared(tmp_path, monkeypatch, caplog):
-    def refuse(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "posix_fallocate", refuse)
+def test_where_the_disk_is_full_memory_is_not_shared(
+    tmp_path, monkeypatch, caplog, full_disk
+):
+    monkeypatch.setattr(os, "posix_fallocate", full_disk)
     assert map_file(tmp_path, "a", 100) is None
     assert "is not shared: No space left on device" in caplog.text
 

@@ -6,7 +6,6 @@ import signal
 import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from unittest.mock import Mock
 
 import pytest
 
@@ -109,11 +108,10 @@ def test_what_ends_while_the_lock_is_held_counts_afterwards(folder, monkeypatch)
     assert [*ledger.list_unsaved().values()] == [40]
 
 
-def test_a_full_disk_refuses_new_keys_only(folder, monkeypatch):
+def test_a_full_disk_refuses_new_keys_only(folder, monkeypatch, full_disk):
     ledger = UsageLedger(folder)
     charge(ledger, 1)
-    full = Mock(side_effect=OSError(28, "No space left on device"))
-    monkeypatch.setattr(os, "posix_fallocate", full)
+    monkeypatch.setattr(os, "posix_fallocate", full_disk)
     with suppress(KeysUnavailable):
         for number in range(10**6):  # until no more fit into the file
             charge(ledger, 1, ApiKey(f"{number:012x}", "pig", ""))

@@ -4,7 +4,6 @@ import os
 import time
 from array import array
 from pathlib import Path
-from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -94,11 +93,12 @@ def test_a_process_without_a_place_sees_itself(folder, monkeypatch, caplog):
     assert third.take_number() is None
 
 
-def test_a_process_that_began_on_a_full_disk_numbers_no_rows(folder, monkeypatch):
+def test_a_process_that_began_on_a_full_disk_numbers_no_rows(
+    folder, monkeypatch, full_disk
+):
     """Workers read the file, which the next process makes once there is room again."""
     with monkeypatch.context() as patch:
-        full = Mock(side_effect=OSError(28, "No space left on device"))
-        patch.setattr(os, "posix_fallocate", full)
+        patch.setattr(os, "posix_fallocate", full_disk)
         counters = SharedCounters(folder)
         alone = counters.open("ko")
     assert counters.take_number() is None

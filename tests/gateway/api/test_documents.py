@@ -2,7 +2,6 @@
 `tests/documents` tests their translation; `tests/contract` has more requests.
 """
 
-import errno
 import io
 import os
 import re
@@ -270,13 +269,10 @@ def test_what_is_kept_is_bounded(
 
 @EVERYWHERE
 def test_a_full_disk_is_told_and_leaves_nothing(
-    client, folder, monkeypatch, path, fields
+    client, folder, monkeypatch, full_disk, path, fields
 ):
-    def write(*_):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
     with monkeypatch.context() as patch:
-        patch.setattr(os, "write", write)
+        patch.setattr(os, "write", full_disk)
         answer = upload(client, path, **fields)
     assert answer.status_code == 507, answer.text
     assert list_files(folder) == []

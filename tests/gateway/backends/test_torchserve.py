@@ -3,6 +3,7 @@
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from unittest.mock import Mock
 
 import gevent
 import pytest
@@ -174,9 +175,7 @@ def test_a_deadline_before_the_model_is_loaded_is_overload(idling, torchserve):
 def test_time_that_ends_while_torchserve_keeps_the_row_is_overload(
     idling, torchserve, monkeypatch
 ):
-    def keep(*_: object) -> None:
-        raise DeadlineExceeded("the model answered")
-
+    keep = Mock(side_effect=DeadlineExceeded("the model answered"))
     torchserve.loading.add("ko")
     monkeypatch.setattr(idling, "_post_with_key", keep)
     with pytest.raises(Overloaded, match="is being loaded"):

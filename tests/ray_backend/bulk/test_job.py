@@ -6,7 +6,6 @@ import os
 from collections.abc import Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from errno import ENOSPC
 from pathlib import Path
 
 import numpy as np
@@ -140,7 +139,7 @@ def test_a_folder_that_cannot_be_written_is_named(bench):
         bench.run()
 
 
-def test_a_full_disk_ends_a_run_that_goes_on_later(bench, monkeypatch):
+def test_a_full_disk_ends_a_run_that_goes_on_later(bench, monkeypatch, full_disk):
     texts = fill(bench)
     create = ResultFolder.create
 
@@ -150,7 +149,7 @@ def test_a_full_disk_ends_a_run_that_goes_on_later(bench, monkeypatch):
             yield file
             if name.endswith("-000001"):
                 file.flush()
-                raise OSError(ENOSPC, "No space left on device")
+                full_disk()
 
     with monkeypatch.context() as patch:
         patch.setattr(ResultFolder, "create", fail)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -162,9 +163,7 @@ def test_a_beam_is_read_without_doubles_and_blanks(decoding, others):
 
 @pytest.mark.parametrize("name", ["reference", "float32"])
 def test_the_devices_errors_are_ours(name, make_engine, monkeypatch):
-    def fail(*_: Any, **__: Any) -> None:
-        raise RuntimeError("CUDA failed with error out of memory")
-
+    fail = Mock(side_effect=RuntimeError("CUDA failed with error out of memory"))
     broken = SimpleNamespace(generate=fail, translate_batch=fail)
     monkeypatch.setattr(make_engine(name), "_model", broken)
     with pytest.raises(OutOfMemory):
