@@ -2,6 +2,7 @@
 
 import json
 import unicodedata
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -104,45 +105,39 @@ def test_a_text_with_a_third_script_needs_all_pieces(pieces, is_suited):
 
 
 @pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The directory of the phrasebook's conversions."""
-    return tmp_path_factory.mktemp("vocabulary")
+def conversions(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """The phrasebook's conversions for all languages and for French."""
+    convert = partial(conversion.convert, PHRASEBOOK, tmp_path_factory.mktemp("cache"))
+    return [convert("int8", languages=languages) for languages in ((), ["fr"])]
 
 
-def test_a_restricted_model_shares_its_files_with_the_whole_one(cache: Path):
-    whole = conversion.convert(PHRASEBOOK, cache, "int8")
-    french = conversion.convert(PHRASEBOOK, cache, "int8", languages=["fr"])
+def test_a_restricted_model_shares_its_files_with_the_whole_one(conversions):
+    whole, french = conversions
     assert (whole / "model.bin").samefile(french / "model.bin")
     assert not (whole / LIST_FILE).exists()
     everything = json.loads((french / "shared_vocabulary.json").read_text("utf-8"))
     expected = frozenset((*list_pieces(everything, ["fr"]), "__fr__"))
     assert read_list(french) == expected
+    cache = french.parents[1]
     assert conversion.convert(PHRASEBOOK, cache, "int8", languages=["fr"]) == french
 
 
-def test_rows_that_need_other_pieces_get_them(cache: Path):
+def test_rows_that_need_other_pieces_get_them(conversions):
     rows = [
         Sentence("Good morning", "en", "fr"),
         Sentence("Where is Привет?", "en", "fr"),
         Sentence("Thank you", "en", "fr"),
     ]
-    whole = CTranslate2Engine(conversion.convert(PHRASEBOOK, cache, "int8"))
-    french = conversion.convert(PHRASEBOOK, cache, "int8", languages=["fr"])
-    listed = CTranslate2Engine(french)
-    expected, found = whole.translate(rows), listed.translate(rows)
+    expected, found = (CTranslate2Engine(each).translate(rows) for each in conversions)
     assert [t.text for t in found] == [t.text for t in expected]
     assert found[1].score == pytest.approx(expected[1].score, abs=1e-3)
     assert found[0].score > expected[0].score  # fewer pieces share the probability
 
 
-def test_a_second_attempt_has_all_pieces(cache: Path):
-    careful = Decoding().careful()
-    row = Sentence("Good morning", "en", "fr", careful)
-    french = conversion.convert(PHRASEBOOK, cache, "int8", languages=["fr"])
-    whole = conversion.convert(PHRASEBOOK, cache, "int8")
-    (listed,) = CTranslate2Engine(french).translate([row])
-    (expected,) = CTranslate2Engine(whole).translate([row])
-    assert listed.score == pytest.approx(expected.score, abs=1e-3)
+def test_a_second_attempt_has_all_pieces(conversions):
+    rows = [Sentence("Good morning", "en", "fr", Decoding().careful())]
+    expected, found = (CTranslate2Engine(each).translate(rows) for each in conversions)
+    assert found[0].score == pytest.approx(expected[0].score, abs=1e-3)
 
 
 @pytest.mark.parametrize(

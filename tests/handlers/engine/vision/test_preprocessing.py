@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -28,18 +28,12 @@ FRAMES = [
     for height, width in SIZES
     for frame in draw_frames(2, height=height, width=width)
 ]
-
-
-class NoModel:
-    """A model without weights, as these tests use only the processor."""
-
-    @staticmethod
-    def from_pretrained(*_: Any, **__: Any) -> torch.nn.Module:
-        return torch.nn.Identity()
+#: A model without weights, as these tests use only the processor.
+NO_MODEL = SimpleNamespace(from_pretrained=lambda *_, **__: torch.nn.Identity())
 
 
 def make(directory: Path, compute_type: str = "float32") -> VisionEngine:
-    return VisionEngine(NoModel, directory, compute_type=compute_type)
+    return VisionEngine(NO_MODEL, directory, compute_type=compute_type)
 
 
 def read(engine: VisionEngine, frames: Sequence[Frame]) -> list[torch.Tensor]:
