@@ -13,8 +13,8 @@ from documents.formats.format import DocumentContext
 from tests.documents.formats.packing import find_group
 from tests.documents.formats.translating import keep, read, translate
 
-DECLARED = re.compile(rb"coding=([\w-]+)")
-LABELLED = re.compile(rb"coding=(?P<label>[\w-]+)")
+#: A name of Python's, and a label as the web has them.
+DECLARED = re.compile(rb"coding=([\w-]+)|charset=(?P<label>[\w-]+)")
 
 
 @pytest.mark.parametrize(
@@ -37,31 +37,21 @@ LABELLED = re.compile(rb"coding=(?P<label>[\w-]+)")
         ("coding=ascii äö".encode(), Encoding()),
         ("coding=latin1 äöüß".encode(), Encoding()),
         ("coding=latin1 ä".encode(), Encoding("iso8859-1")),
+        (b"charset=latin1", Encoding("cp1252")),
+        (b"charset=x-sjis", Encoding("cp932")),
+        (b"charset=ks_c_5601-1987", Encoding("cp949")),
+        (b"charset=unicode", Encoding()),
+        (b"charset=x-user-defined", Encoding()),
+        (b"charset=cp850", Encoding("cp850")),
     ],
     ids="""none mark little big said template unknown rot13 undefined punycode utf-7
-        wrongly-said alias both not-ascii contrary too-short""".split(),
+        wrongly-said alias both not-ascii contrary too-short web-latin web-japanese
+        web-korean web-unicode web-user web-unknown""".split(),
 )
 def test_the_first_bytes_tell_the_encoding(head, found, tmp_path):
     path = tmp_path / "a"
     path.write_bytes(head)
     assert find_encoding(path, DECLARED, warn=DocumentContext("de").warn) == found
-
-
-@pytest.mark.parametrize(
-    ("label", "name"),
-    [
-        ("latin1", "cp1252"),
-        ("x-sjis", "cp932"),
-        ("ks_c_5601-1987", "cp949"),
-        ("unicode", "utf-8"),
-        ("x-user-defined", "utf-8"),
-        ("cp850", "cp850"),
-    ],
-)
-def test_a_label_is_one_of_the_web(label, name, tmp_path):
-    path = tmp_path / "a"
-    path.write_bytes(f"coding={label}".encode())
-    assert find_encoding(path, LABELLED, warn=DocumentContext("de").warn).name == name
 
 
 #: An encoding and a text for each language, and documents to put the texts into.
