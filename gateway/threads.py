@@ -1,6 +1,7 @@
 """Keeps the event loop free: calls functions in threads, and lets other greenlets run."""
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ParamSpec, TypeVar
 
 from gevent import get_hub, sleep
@@ -11,6 +12,8 @@ Out = TypeVar("Out")
 
 #: For gevent, 0 means no timer.
 _MOMENT_S = 1e-12
+#: The longest time that work should keep the loop from others.
+_TURN_S = 0.004
 
 
 def call_in_thread(
@@ -50,3 +53,13 @@ def let_others_run() -> None:
     """Let every other ready greenlet run once. With `sleep(0)`, gevent would check its sockets
     only after dozens of callbacks."""
     sleep(_MOMENT_S)
+
+
+def pause_between(items: Iterable[Out]) -> Iterator[Out]:
+    """Yield many items. Let others run whenever the work on them has taken a while."""
+    began = time.monotonic()
+    for item in items:
+        yield item
+        if time.monotonic() - began > _TURN_S:
+            let_others_run()
+            began = time.monotonic()

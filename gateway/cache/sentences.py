@@ -22,6 +22,7 @@ from gateway.errors import RowProblem
 from gateway.http.request import Call
 from gateway.metrics import Telemetry
 from gateway.settings import Settings
+from gateway.threads import pause_between
 from text.composition import Row
 from text.options import TranslationRequest
 
@@ -113,7 +114,7 @@ class SentenceCache:
 
     def find(self, keys: Sequence[CacheKey]) -> list[Answer | None]:
         """Return the answer of each key, or None."""
-        found = [self._table.get(key) for key in keys]
+        found = [self._table.get(key) for key in pause_between(keys)]
         missing = [i for i, value in enumerate(found) if value is None]
         if missing and self._remote:
             there = self._remote.get([keys[i] for i in missing])
@@ -121,7 +122,8 @@ class SentenceCache:
                 found[i] = value
                 if value is not None:
                     self._table.put(keys[i], value)
-        return [json.loads(value) if value else None for value in found]
+        values = pause_between(found)
+        return [json.loads(value) if value else None for value in values]
 
     def keep(self, key: CacheKey, answer: Answer) -> None:
         text = json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
@@ -153,7 +155,8 @@ class CachedRows:
         if not self._cache.is_on or not self._digest:
             return {}
         asked = list(rows)
-        answers = self._cache.find(list(map(self._find_key, asked)))
+        keys = [self._find_key(row) for row in pause_between(asked)]
+        answers = self._cache.find(keys)
         found = {row: it for row, it in zip(asked, answers, strict=True) if it}
         if not found or not self._model.is_still(self._digest):
             return {}

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import gevent
 from gevent.event import AsyncResult
+from gevent.lock import BoundedSemaphore
 
 from catalog import Catalog, Model
 from contract.languages import choose_language, list_variants, normalize_language
@@ -49,6 +50,8 @@ _UNKNOWN = ("", AUTO, UNDETERMINED)
 _ROW_CHARACTERS = 20
 #: The share of the remaining time that a row may spend in the pivot's model.
 _FIRST_SHARE = 0.5
+#: The number of sentences whose answers are written before others run: a few milliseconds.
+_MANY = 64
 
 #: Reports progress of the text with a number; the function returns the text's translated
 #: beginning, or None if it cannot be shown.
@@ -178,6 +181,8 @@ class _Job:
         self._max_rows = service.settings.max_rows
         self._more_rows = 0
         self._is_blamed = False
+        #: Taken by one sentence at a time, and their number.
+        self._composing, self._composed = BoundedSemaphore(), 0
         #: The characters of the sentences that `tell` may show.
         self._told = 0
         dictionaries = None
@@ -342,16 +347,17 @@ class _Job:
         segment = sentence.segment
         answer = composition.answer_here(sentence, self._wanted.target_language)
         try:
-            if answer is None:
-                answer = self._rows.predict(sentence.row)
-            else:
-                let_others_run()
+            answer = answer or self._rows.predict(sentence.row)
         except RowProblem as problem:
             parts = composition.divide_further(segment, format, problem.extra)
             if parts is None:
                 raise
             return self._translate_parts(parts, sentence.source)
-        composed = composition.compose(sentence, format, self._wanted, answer)
+        with self._composing:  # the answers of many sentences may be in the cache
+            self._composed += 1
+            if self._composed % _MANY == 0:
+                let_others_run()
+            composed = composition.compose(sentence, format, self._wanted, answer)
         is_kept = isinstance(composed, Result)
         if segment.placeholders:
             telemetry, outcome = self.service.telemetry, "kept" if is_kept else "lost"

@@ -10,7 +10,7 @@ from flask.testing import FlaskClient
 from gateway.admission.dispatcher import ModelDispatcher
 from gateway.cache import table
 from gateway.errors import Overloaded
-from tests.gateway.conftest import MakeClient
+from tests.gateway.conftest import MakeClient, count_turns
 from tests.gateway.fake_torchserve import FakeTorchServe
 from tests.gateway.test_metrics import select
 
@@ -48,6 +48,11 @@ def test_what_is_kept_is_answered_while_the_model_has_too_much_to_do(
     monkeypatch.setattr(ModelDispatcher, "check", refuse)
     assert post(known, ["Two.", "One."]).json == {"translated": ["ko:Two.", "ko:One."]}
     assert post(known, ["Two.", "Three."]).status_code == 429
+
+
+def test_others_run_while_many_known_sentences_are_written(known, monkeypatch):
+    monkeypatch.setattr("gateway.services.translation._MANY", 1)
+    assert count_turns(lambda: post(known, ["One."] * 50)) >= 50
 
 
 def test_an_answer_says_what_has_made_it_and_how_long_that_took(known):
