@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import sys
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from typer.testing import CliRunner, Result
 
 from gateway.__main__ import app
 from gateway.access.keys import read_id
+from tests import programs
 
 pytestmark = pytest.mark.usefixtures("run")
 
@@ -92,3 +94,12 @@ def test_a_wrong_setting_is_told_without_its_password(monkeypatch, name, value, 
     assert result.exit_code == 1
     assert said in result.stderr
     assert "secret" not in result.stderr
+
+
+@pytest.mark.parametrize("command", ["list", "list --json", "add --name a"])
+def test_output_that_nothing_takes_is_told_without_a_traceback(command):
+    keys = f"{sys.executable} -m gateway keys {command}"
+    done = programs.call("sh", "-c", f"{keys} >/dev/full")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.endswith("[Errno 28] No space left on device\n")
+    assert "Traceback" not in done.stderr
