@@ -17,6 +17,7 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 from rich.table import Table
+from rich.text import Text
 from typer import Argument, Exit, Option, Typer
 
 #: Prints paths, JSON and messages without markup or wrapped lines, so that they can be copied.
@@ -26,11 +27,11 @@ Command = TypeVar("Command", bound=Callable[..., None])
 
 
 def make_command(
-    app: Typer, path: Path, *errors: type[BaseException], console: Console = console
+    app: Typer, path: Path, *errors: type[BaseException]
 ) -> Callable[..., Callable[[Command], Command]]:
     """Return a decorator that adds a command. The file at `path` has the help texts of its
     parameters, by `command.name` or by name; those before a `*` are arguments. Errors of these
-    types end the command without a traceback, and are printed on the console."""
+    types end the command without a traceback."""
     options = yaml.safe_load(path.read_text("utf-8"))
 
     def command(name: str | None = None) -> Callable[[Command], Command]:
@@ -46,7 +47,7 @@ def make_command(
                 explained.append(one.replace(annotation=kind))
             told = signature.replace(parameters=explained)
             run.__signature__ = told  # type: ignore[attr-defined]
-            app.command(name)(_show_errors(console, *errors)(run))
+            app.command(name)(_show_errors(*errors)(run))
             return run
 
         return add
@@ -55,8 +56,9 @@ def make_command(
 
 
 @contextmanager
-def _show_errors(console: Console, *errors: type[BaseException]) -> Iterator[None]:
-    """Print an error in red, then its notes, and exit with status 1; after Ctrl-C with 130."""
+def _show_errors(*errors: type[BaseException]) -> Iterator[None]:
+    """Print an error in red, then its notes, to standard error, and exit with status 1; after
+    Ctrl-C with 130."""
     try:
         yield
     except BrokenPipeError:  # as with `… | head`; click handles it
@@ -64,9 +66,9 @@ def _show_errors(console: Console, *errors: type[BaseException]) -> Iterator[Non
     except errors as error:
         if isinstance(error, KeyboardInterrupt):
             raise Exit(130) from None
-        console.print(str(error), style="red")
-        for note in getattr(error, "__notes__", ()):
-            console.print(note)
+        notes = (f"\n{note}" for note in getattr(error, "__notes__", ()))
+        said = Text.assemble((str(error), "red"), *notes)
+        Console(stderr=True, soft_wrap=True).print(said)
         raise Exit(1) from error
 
 

@@ -33,9 +33,7 @@ console = Console(
     stderr=True, markup=False, emoji=False, highlight=False, soft_wrap=True
 )
 OPTIONS = Path(__file__).with_name("options.yaml")
-command = make_command(
-    keys, OPTIONS, StorageError, SettingsError, OSError, console=console
-)
+command = make_command(keys, OPTIONS, StorageError, SettingsError, OSError)
 
 #: Columns of a table, which is never cut off: a narrow terminal wraps its lines instead.
 _WIDEST = 400

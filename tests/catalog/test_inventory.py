@@ -47,7 +47,7 @@ class Shelf:
         with ask_hub(hub or self.hub.url):
             ran = CliRunner().invoke(app, command)
         assert ran.exit_code == expect, ran.output
-        return ran.stdout
+        return ran.output
 
 
 @pytest.fixture

@@ -24,10 +24,11 @@ PHRASEBOOK = catalog.ROOT / "models/phrasebook"
 
 
 class Ran(NamedTuple):
-    """A command's exit code, and its output without colours."""
+    """A command's exit code, and its output and its errors without colours."""
 
     exit_code: int
     stdout: str
+    stderr: str
 
 
 @pytest.fixture
@@ -40,7 +41,9 @@ def run(tmp_path: Path) -> Any:
         arguments += ["--map", str(path)] if path else []
         result = CliRunner().invoke(command_line.app, arguments)
         assert result.exception is None or isinstance(result.exception, SystemExit)
-        return Ran(result.exit_code, click.unstyle(result.stdout))
+        return Ran(
+            result.exit_code, *map(click.unstyle, (result.stdout, result.stderr))
+        )
 
     return run
 
@@ -75,7 +78,7 @@ def test_tables_fit_a_terminal_and_say_all(run, monkeypatch, write_map):
 def test_check_refuses_a_language_that_the_model_lacks(run, write_map, settings, said):
     result = run(write_map({"ko": "cpu", "nl": "cpu"}, **settings))
     assert result.exit_code == (1 if said else 0)
-    assert (said or "nl") in result.stdout
+    assert (said or "nl") in (result.stderr if said else result.stdout)
 
 
 def test_check_shows_the_other_tasks(run):
@@ -89,7 +92,8 @@ def test_a_wrong_map_is_explained_on_one_line(run, monkeypatch, write_map):
     path = write_map({"[/ko]": "0"})
     result = run(path)
     assert result.exit_code == 1
-    (line,) = result.stdout.splitlines()
+    (line,) = result.stderr.splitlines()
+    assert result.stdout == ""
     assert line.startswith(f"{path}: cuda_id.[/ko]: expected a language of")
 
 
@@ -136,7 +140,7 @@ def test_what_the_system_refuses_is_told_without_a_traceback(
     monkeypatch.setattr(lifecycle, "find", lambda run: Stack(run, run))
     monkeypatch.setattr(lifecycle, "ensure", lambda *_: [Path("/bin/true")])
     result = run(None, "--port", port, command="monitor")
-    assert (result.exit_code, said in result.stdout) == (1, True)
+    assert (result.exit_code, said in result.stderr) == (1, True)
 
 
 def test_the_status_of_programs_of_another_version_is_shown(run, monkeypatch):
@@ -146,4 +150,4 @@ def test_the_status_of_programs_of_another_version_is_shown(run, monkeypatch):
     monkeypatch.setattr(serving, "choose_serving", lambda _: served)
     monkeypatch.setattr(Supervision, "states", lambda _: states)
     result = run(None, command="status")
-    assert result == (1, "gateway RUNNING  nginx BACKOFF\n")
+    assert result == (1, "gateway RUNNING  nginx BACKOFF\n", "")
