@@ -44,7 +44,7 @@ class Places:
 
     def find(self, offset: int) -> int:
         """Return the offset in the file for an offset in the content."""
-        index = bisect_right(self.inner, offset) - 1
+        index = max(bisect_right(self.inner, offset) - 1, 0)
         return self.outer[index] + offset - self.inner[index]
 
 
