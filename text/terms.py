@@ -215,11 +215,13 @@ def settle(
     for number, found in enumerate(placeholders):
         if found.role in (Role.OPENING, Role.CLOSING):
             translated = translated.replace(f"{{{number}}}", "")
+            blank = " " * (found.end - found.start)
+            text = text[: found.start] + blank + text[found.end :]
     (source, target), first = pair, _START.match(translated)
     begins = _BEGINNING.match(text)
     is_raised = begins is not None and begins[1].isupper()
     if not is_cased(source):
-        is_raised = text.endswith(_FINAL_MARKS)
+        is_raised = text.rstrip().endswith(_FINAL_MARKS)
     settled = []
     for number, found in enumerate(placeholders):
         is_first = first is not None and int(first[1]) == number
