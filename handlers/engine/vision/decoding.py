@@ -35,8 +35,10 @@ _MAX_SCANS = 100
 #: A marker of a segment in a JPEG file. Where libjpeg expects a restart, it skips all others.
 _MARKER = re.compile(rb"\xff[\xc0-\xcf\xd8-\xfe]")
 _PILLOW = re.compile(r"PIL\.")
-#: The largest colour profile or text of a PNG file. Pillow's 1 MiB is too little for some.
+#: The largest text of a PNG file. Pillow's 1 MiB is too little for some.
 PngImagePlugin.MAX_TEXT_CHUNK = 16 << 20
+# Colour profiles change nothing here, and a file can hold minutes of decompressing them.
+del PngImagePlugin.PngStream.chunk_iCCP
 
 
 class ImageError(ValueError):

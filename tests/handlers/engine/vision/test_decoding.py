@@ -229,9 +229,9 @@ def test_exif_data_that_says_nothing_turns_nothing_and_warns_of_nothing(exif, fo
     assert frame.shape == FRAME.shape
 
 
-@pytest.mark.parametrize("format", ["JPEG", "PNG", "WEBP"])
-def test_a_large_colour_profile_does_not_matter(format: str):
-    (frame,) = read(write_image(FRAME, format, icc_profile=bytes(3 << 20)))
+@pytest.mark.parametrize(("format", "mib"), [("JPEG", 3), ("PNG", 17), ("WEBP", 3)])
+def test_a_large_colour_profile_does_not_matter(format: str, mib: int):
+    (frame,) = read(write_image(FRAME, format, icc_profile=bytes(mib << 20)))
     assert frame.shape == FRAME.shape
 
 
