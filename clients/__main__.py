@@ -54,7 +54,7 @@ def caption(
     memory_limit_mb: int = 4096,
     overwrite: bool = False,
 ) -> None:
-    """Caption videos. To continue a run that was stopped, repeat the command."""
+    """Caption videos. To continue a stopped run, repeat the command."""
     patience = RetryPolicy(attempts, timeout_s)
     with ApiClient(url, patience, requests_in_flight, key, cacert=cacert) as server:
         found = find_sources(videos, VIDEOS)
@@ -99,8 +99,7 @@ def translate(
     timeout_s: float = 120,
     overwrite: bool = False,
 ) -> None:
-    """Translate files of texts, row by row. To continue a run that was stopped, repeat the
-    command."""
+    """Translate files of texts, row by row. To continue a stopped run, repeat the command."""
     patience = RetryPolicy(attempts, timeout_s)
     with ApiClient(url, patience, requests_in_flight, key, cacert=cacert) as server:
         wanted = TranslationOptions(target, source, text_format, glossary)
@@ -141,8 +140,7 @@ def document(
     timeout_s: float = 120,
     overwrite: bool = False,
 ) -> None:
-    """Translate documents on the stack. To continue a run that was stopped, repeat the
-    command."""
+    """Translate documents on the stack. To continue a stopped run, repeat the command."""
     patience = RetryPolicy(attempts, timeout_s)
     with ApiClient(url, patience, documents_at_once + 1, key, cacert=cacert) as server:
         found, plan = plan_translations(find_sources(files, DOCUMENTS), output, target)
