@@ -15,17 +15,16 @@ from pathlib import Path
 
 import requests
 
-from benchmarks.compare.peers.translator import PeerOptions
+from benchmarks.compare.peers.translator import HOST, PeerOptions
 from benchmarks.instruments import running
 from benchmarks.instruments.running import Running
 from catalog import checkpoint, describe_handler
 from deploy.stack import GATEWAY, ROOT, StackError
 
 HERE = Path(__file__).parent
-HOST = "127.0.0.1"
-_ANSWER_S = 60
-
-
+#: Our own versions, which also apply to the peers' environments if they need the package.
+_CONSTRAINTS = ROOT / "constraints.txt"
+_ANSWER_S, _INSTALL_S = 60, 900
 #: Serving systems, each with a server in the module `serve_NAME`.
 PEERS = ("litserve", "rayserve", "flask")
 #: Ray's documentation recommends the second for the highest throughput.
@@ -48,7 +47,7 @@ def start_peer(
     shutil.rmtree(run, ignore_errors=True)
     run.mkdir(parents=True)
     log = run / f"{name}.log"
-    url = f"http://{options.host}:{options.port}"
+    url = f"http://{HOST}:{options.port}"
     module = f"{__package__}.serve_{name}"
     command = [str(python), "-m", module, json.dumps(asdict(options))]
     language, *_ = options.handler["languages"]
@@ -80,17 +79,11 @@ def choose(map_path: Path, model: Path) -> PeerOptions:
         )
     directory = checkpoint.prepare(served, checkpoint.default_cache())
     return PeerOptions(
-        host=HOST,
         port=GATEWAY + running.claim_port_offset(),
         batch_size=settings.batch_size,
         wait_s=settings.max_batch_delay / 1000,
         handler=describe_handler(served, directory),
     )
-
-
-#: Our own versions, which also apply to the peers' environments if they need the package.
-_CONSTRAINTS = ROOT / "constraints.txt"
-_INSTALL_S = 900
 
 
 def prepare_environment(requirements: Path, directory: Path) -> Path:

@@ -8,7 +8,7 @@ from http import HTTPStatus
 from flask import Flask, Response, request
 from gunicorn.app.wsgiapp import run  # type: ignore[import-untyped]
 
-from benchmarks.compare.peers.translator import load_handler, read_options
+from benchmarks.compare.peers.translator import HOST, load_handler, read_options
 from handlers.base import Result, Row, write_answer
 from handlers.microbatcher import MicroBatcher, QueueFull
 
@@ -46,7 +46,7 @@ def create_app(argument: str) -> Flask:
 if __name__ == "__main__":
     given = read_options()
     sys.argv[1:] = [
-        "--bind", f"{given.host}:{given.port}", "--no-control-socket",
+        "--bind", f"{HOST}:{given.port}", "--no-control-socket",
         # One process, so that the model is loaded once.
         "--workers", "1", "--worker-class", "gthread", "--threads", str(_THREADS),
         "--timeout", str(_ANSWER_S), f"{_APP}({sys.argv[1]!r})",

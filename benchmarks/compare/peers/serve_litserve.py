@@ -52,5 +52,5 @@ if __name__ == "__main__":
     )
     # LitServe stops its workers at Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    address = {"host": given.host, "port": given.port}
+    address = {"host": translator.HOST, "port": given.port}
     server.run(**address, log_level="warning", generate_client_file=False)

@@ -52,7 +52,7 @@ def main() -> None:
     )
     # Ray's own handler would exit without the shutdown below.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    serve.start(http_options={"host": options.host, "port": options.port})
+    serve.start(http_options={"host": translator.HOST, "port": options.port})
     deployment = serve.deployment(PeerReplica, max_ongoing_requests=_ONGOING)
     serve.run(deployment.bind(options))
     with suppress(KeyboardInterrupt):

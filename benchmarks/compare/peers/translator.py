@@ -12,12 +12,13 @@ from typing import Any
 from contract.tasks import TRANSLATION
 from handlers.base import TaskHandler, start_handler
 
+HOST = "127.0.0.1"
+
 
 @dataclass(frozen=True)
 class PeerOptions:
     """A model and its batching: the only argument of a peer's server, as JSON."""
 
-    host: str
     port: int
     #: The most requests in a batch, and the longest wait for them.
     batch_size: int
