@@ -69,7 +69,7 @@ class Admission:
         """Admit rows of these costs, in any unit, to `model`. Raises ClientGone, and Overloaded
         if they cannot finish before the deadline."""
         if caller.has_gone():
-            raise ClientGone()
+            raise ClientGone
         dispatcher, cost, rows = self._dispatchers[model], sum(costs), len(costs)
         queue = ClientQueue(caller.address, is_bulk)
         dispatcher.announce(queue, cost, rows, caller)
@@ -108,7 +108,7 @@ class Ticket:
         """Wait for the row's turn and return the backend's answer, by the caller's deadline or
         an earlier one. Raises ClientGone, Overloaded and the errors of `Backend.predict`."""
         if self._is_gone:
-            raise ClientGone()
+            raise ClientGone
         announced = self._take(cost, 1)
         until = deadline or self._caller.deadline
         pending = PendingRow(cost, len(row.body), until, announced)

@@ -69,13 +69,13 @@ class FilePart:
     source: Source
     #: Its number in the file, from 0.
     number: int = 0
-    is_last: bool = True
     #: The share of the file, from 0 to 1.
     share: float = 1.0
     #: The cells with texts and those between them; None if an earlier run has answered them.
     cells: Sequence[Cell] | None = ()
     #: The reason the rest of the file could not be read.
     error: str | None = None
+    is_last: bool = True
 
     @cached_property
     def texts(self) -> list[str]:
@@ -228,9 +228,9 @@ class BulkTranslation:
                 cells, number, before = next(packs, ()), 0, 0.0
                 for following in packs:
                     share = table.share
-                    yield FilePart(source, number, False, share - before, cells)
+                    yield FilePart(source, number, share - before, cells, is_last=False)
                     cells, number, before = following, number + 1, share
-                yield FilePart(source, number, True, 1 - before, cells, table.error)
+                yield FilePart(source, number, 1 - before, cells, table.error)
         except InputError as failure:
             yield FilePart(source, error=str(failure))
 
