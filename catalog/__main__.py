@@ -67,8 +67,7 @@ def pull(
     map_path: Path = catalog.MAP,
     model: str | None = None,
 ) -> None:
-    """Download and convert models. A broken download continues, a damaged file is fetched
-    again."""
+    """Download and convert models; continue broken downloads, replace damaged files."""
     _pull(_find(names, map_path, model))
 
 

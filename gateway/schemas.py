@@ -370,11 +370,8 @@ class Wording:
         if not texts:
             raise self.miss(field)
         if len(texts) > most:
-            message, advice = (
-                words.format(found=len(texts), most=most)
-                for words in (self.too_many, self.advice)
-            )
-            raise refuse(message, advice)
+            counts = {"found": len(texts), "most": most}
+            raise refuse(self.too_many.format(**counts), self.advice.format(**counts))
         return texts
 
 

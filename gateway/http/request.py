@@ -340,8 +340,7 @@ def _read_once(
         try:
             found = read(request)
         except Problem as problem:
-            setattr(request, name, copy(problem))  # without its frames
-            raise
+            found = copy(problem)  # without its frames
         setattr(request, name, found)
     if isinstance(found, Problem):
         raise copy(found)
