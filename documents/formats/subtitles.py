@@ -68,15 +68,14 @@ class _Dialect:
         for line in LINE.finditer(content):
             raw = line[0].strip()
             is_time = _TIMES.match(raw) is not None
-            # In SubRip the line before the times is the cue's number.
-            is_number = is_time and not self.is_webvtt
-            if raw and waiting and not (is_number and waiting.raw.isdigit()):
+            # The line before the times may be the cue's number.
+            if raw and waiting and not (is_time and waiting.raw.isdigit()):
                 yield waiting
                 waiting = None
             if is_time:
                 cue, is_inside, waiting = cue + 1, True, None
-            elif not raw:
-                is_inside = is_inside and not self.is_webvtt
+            elif not raw:  # YouTube has lines of one space, which do not end a cue
+                is_inside &= not self.is_webvtt or " " in line[0]
             elif is_inside:
                 start = line.start() + line[0].index(raw)
                 waiting = _Line(start, start + len(raw), raw, cue)
