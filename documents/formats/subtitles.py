@@ -18,7 +18,9 @@ from documents.formats.text import join
 _MOST_CUES, _MOST_CHARACTERS = 3, 250
 _TIMES = re.compile(r"\s*\d[\d:.,]*\s*-->\s*\d[\d:.,]*")
 _TAG = re.compile(r"</?[a-zA-Z][^<>\r\n]*>|<\d[\d:.]*>|\{[\\a-zA-Z][^{}\r\n]*\}")
-_DASH = re.compile(r"\s*(?:[-–—‐]|>>|(?:&gt;){2}|<v[ .])\s*\S")
+_DASH = re.compile(
+    r"(?:<(?!v[ .])[^<>]*>|\{[^{}]*\})*+(?:[-–—‐]|>>|(?:&gt;){2}|<v[ .])\s*\S"
+)
 _END = re.compile(r"[.!?…:;。！？।۔؟♪\])][\"'»”’」』]*\s*\Z")
 #: A word, or a character of a script without spaces, with the marks that belong to it.
 _WORD = re.compile(
