@@ -8,14 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import (
-    Browser,
-    Locator,
-    Page,
-    ViewportSize,
-    expect,
-    sync_playwright,
-)
+from playwright.sync_api import Browser, Locator, Page, Route, expect, sync_playwright
 
 from deploy.programs import CHROMIUM, find
 from documents.storage import DocumentStorage
@@ -25,8 +18,6 @@ from tests.gateway.test_gunicorn import Running, serve_before_fake
 from tests.leaks import SHARED
 
 LANGUAGES = ("en", "fr", "de", "ar", "ja", "ko")
-#: Playwright's default.
-VIEWPORT = ViewportSize(width=1280, height=720)
 #: Milliseconds until a test gives up waiting for the page.
 LIMIT_MS = 30_000
 expect.set_options(timeout=LIMIT_MS)
@@ -73,6 +64,17 @@ class Tab:
               .map((line) => line.textContent).join("\\n") === text""",
             arg=text,
         )
+
+    @contextmanager
+    def hold(self, path: str) -> Iterator[None]:
+        """Let the answer to the block's request of a path come after the block."""
+        held: list[Route] = []
+        self.page.route(path, lambda route: held.append(route), times=1)
+        with self.page.expect_request(path):
+            yield
+        with self.page.expect_response(path):
+            held.pop().continue_()
+        self.page.evaluate("() => new Promise(requestAnimationFrame)")
 
 
 @pytest.fixture(scope="session")
@@ -173,7 +175,7 @@ def _forget(tab: Tab) -> None:
     page, address = tab.page, urlsplit(tab.page.url)
     page.unroute_all(behavior="ignoreErrors")
     page.context.clear_permissions()
-    page.set_viewport_size(VIEWPORT)
+    page.set_viewport_size({"width": 1280, "height": 720})  # Playwright's default
     page.goto("about:blank")
     session = page.context.new_cdp_session(page)
     origin = f"{address.scheme}://{address.netloc}"

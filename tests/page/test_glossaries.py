@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from playwright.sync_api import Route, expect
+from playwright.sync_api import expect
 
 from tests.page.conftest import Tab
 
@@ -30,9 +30,7 @@ def save(tab: Tab) -> None:
 
 def test_a_glossary_is_made_changed_and_used(tab, stage):
     fill(tab, "Travel", {"city pass": "carte", "tram": "tramway"})
-    tab.page.route(
-        "**/glossaries", lambda route: route.fulfill(status=429, json={}), times=1
-    )
+    tab.page.route("**/glossaries", lambda r: r.fulfill(status=429, json={}), times=1)
     save(tab)
     tab.faults.clear()  # the browser logs the status
     made = tab.find("glossary-list").locator("li", has_text="Travel")
@@ -74,16 +72,11 @@ def test_a_glossary_is_made_changed_and_used(tab, stage):
 
 def test_a_list_that_comes_late_does_not_disturb_who_types(tab):
     fill(tab, "Late", {"tram": ""})
-    held: list[Route] = []
     cell = tab.find("entries").locator("input").nth(1)
     tab.page.get_by_role("link", name="Text").click()
-    tab.page.route("**/glossaries", lambda route: held.append(route), times=1)
-    with tab.page.expect_request("**/glossaries"):
+    with tab.hold("**/glossaries"):
         tab.page.get_by_role("link", name="Glossaries").click()
-    cell.focus()
-    with tab.page.expect_response("**/glossaries"):
-        held.pop().continue_()
-    tab.page.evaluate("() => new Promise(requestAnimationFrame)")
+        cell.focus()
     tab.page.keyboard.type("tramway")
     expect(cell).to_have_value("tramway")
 
@@ -92,15 +85,10 @@ def test_entries_that_come_late_are_not_those_of_another_glossary(tab):
     for name, term in (("First", "tram"), ("Second", "bus")):
         fill(tab, name, {term: term})
         save(tab)
-    held: list[Route] = []
-    tab.page.route("**/entries?*", lambda route: held.append(route), times=1)
-    with tab.page.expect_request("**/entries?*"):
+    with tab.hold("**/entries?*"):
         tab.find("glossary-list").get_by_role("button", name="First").click()
-    tab.find("glossary-list").get_by_role("button", name="Second").click()
-    expect(tab.find("entry-count")).to_have_text("1 of 1 entries")
-    with tab.page.expect_response("**/entries?*"):
-        held.pop().continue_()
-    tab.page.evaluate("() => new Promise(requestAnimationFrame)")
+        tab.find("glossary-list").get_by_role("button", name="Second").click()
+        expect(tab.find("entry-count")).to_have_text("1 of 1 entries")
     expect(tab.find("entries").locator("input").first).to_have_value("bus")
 
 
@@ -108,9 +96,7 @@ def test_a_glossary_opens_only_with_its_entries_which_saving_replaces(tab):
     for name in ("Read", "Unread"):
         fill(tab, name, {name: name})
         save(tab)
-    tab.page.route(
-        "**/entries?*", lambda route: route.fulfill(status=429, json={}), times=1
-    )
+    tab.page.route("**/entries?*", lambda r: r.fulfill(status=429, json={}), times=1)
     tab.find("glossary-list").get_by_role("button", name="Read", exact=True).click()
     expect(tab.find("notice")).to_be_visible()
     tab.faults.clear()  # the browser logs the status

@@ -5,7 +5,7 @@ import sys
 import time
 
 import pytest
-from playwright.sync_api import Route, expect
+from playwright.sync_api import expect
 
 from deploy.programs import NODE, find
 from gateway.api.page import read_assets
@@ -47,15 +47,10 @@ def test_the_language_and_the_theme_can_be_switched_and_stay(tab):
 
 
 def test_words_that_come_late_do_not_replace_those_chosen_last(tab):
-    held: list[Route] = []
-    tab.page.route("**/de.json", lambda route: held.append(route))
-    with tab.page.expect_request("**/de.json"):
+    with tab.hold("**/de.json"):
         tab.find("tongue").select_option("de")
-    tab.find("tongue").select_option("fr")
-    expect(tab.page.locator("html")).to_have_attribute("lang", "fr")
-    with tab.page.expect_response("**/de.json"):
-        held.pop().continue_()
-    tab.page.evaluate("() => new Promise(requestAnimationFrame)")
+        tab.find("tongue").select_option("fr")
+        expect(tab.page.locator("html")).to_have_attribute("lang", "fr")
     expect(tab.page.locator("html")).to_have_attribute("lang", "fr")
     expect(tab.find("tongue")).to_have_value("fr")
 
