@@ -81,8 +81,8 @@ _KINDS = {
     r"|\{%(?:[^{%\n]|\{(?!%)|%(?!\}))++%\}",
     # Tags in messages of programs: `<0>here</0>`, `<a href="x">{n}</a>`.
     "tag": r"</?+(?:\d{1,3}+|[a-zA-Z][\w-]*+)(?:[ \t][^<>\n]*+)?+/?+>",
-    # Messages and values of other libraries: `$t(key)`, `@:key`.
-    "reference": r"\$t\([^()\n]++\)"
+    # Messages and values of other libraries: `$t(key)`, `$USER$`, `@:key`.
+    "reference": rf"\$t\([^()\n]++\)|\$[a-zA-Z]\w*+\$(?![{_WORD}])"
     rf"|@(?<![{_WORD}.]@)(?:\.[a-z]++)?+:(?:\([^()\s]++\)|[a-zA-Z_]\w*+(?:[.-]\w++)*+)",
     "printf": r"%%|%\(\w++\)[#0 +-]*+\d*+(?:\.\d++)?+[a-zA-Z]"
     r"|%(?:\d++\$)?+[#0+-]*+\d*+(?:\.\d++)?+"
@@ -121,7 +121,7 @@ def _compile(*left_out: str) -> regex.Pattern[str]:
 #: One or more characters of every kind: most sentences have none of them, and searching for all
 #: kinds is thirty times as slow.
 _TRACE = re.compile(
-    r"[\d`@{%:<©®\u2000-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0010ffff]|[wW]{3}\.|\$t\("
+    r"[\d`@{%:<©®\u2000-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0010ffff]|[wW]{3}\.|\$[a-zA-Z]"
 )
 _DIGIT = re.compile(r"\d")
 _ANY, _WITHOUT_DIGITS = _compile(), _compile(*_WITH_DIGITS)
