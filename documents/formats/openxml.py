@@ -45,9 +45,7 @@ _WRITTEN_FIELDS = ("HYPERLINK", "TOC", "INDEX", "INCLUDETEXT")
 _LONGEST_WORD = 20
 #: The spaces that may have an underline by mistake.
 _LONGEST_SPACE = 2
-_CONTAINERS = frozenset(
-    "w:hyperlink w:ins w:moveTo w:smartTag w:customXml w:dir w:bdo".split()
-)
+_CONTAINERS = frozenset("w:hyperlink w:ins w:moveTo w:customXml w:dir w:bdo".split())
 _LETTERS = {"w:noBreakHyphen": "\u2011", "w:softHyphen": "\u00ad"}
 #: Scripts whose language Word stores in a separate attribute.
 _EAST_ASIAN = frozenset(("Han", "Hangul"))
@@ -328,6 +326,8 @@ class _WordRuns(Runs):
             inner = self._open_container(child, name)
             if name == self.run:
                 yield from self.read_run(child)
+            elif name == "w:smartTag":  # no program shows it any more
+                yield from self.read(child)
             elif inner is not None and not self._fields.hidden:
                 base, parts = self.join(self.read(inner))
                 shell = Container(child, inner, base)
