@@ -18,8 +18,11 @@ from documents.formats.text import join
 _MOST_CUES, _MOST_CHARACTERS = 3, 250
 _TIMES = re.compile(r"\s*\d[\d:.,]*\s*-->\s*\d[\d:.,]*")
 _TAG = re.compile(r"</?[a-zA-Z][^<>\r\n]*>|<\d[\d:.]*>|\{[\\a-zA-Z][^{}\r\n]*\}")
-_DASH = re.compile(
-    r"(?:<(?!v[ .])[^<>]*>|\{[^{}]*\})*+(?:[-–—‐]|>>|(?:&gt;){2}|<v[ .])\s*\S"
+#: The start of what another speaker says, after its tags: `- Hi.`, `JOHN: Hi.`
+_SPEAKER = re.compile(
+    r"(?:\s|<(?!v[ .])[^<>]*>|\{[^{}]*\})*+"
+    r"(?:[-–—‐]|>>|(?:&gt;){2}|<v[ .]|[^\W\d_a-z][^a-z:]{,20}:\s)\s*\S"
+)
 )
 _END = re.compile(r"[.!?…:;。！？।۔؟♪\])][\"'»”’」』]*\s*\Z")
 #: A word, or a character of a script without spaces, with the marks that belong to it.
@@ -152,7 +155,7 @@ def _gather(
 
 def _is_said_by_one(before: Sequence[_Line], after: Sequence[_Line]) -> bool:
     """Whether lines are from the same cue and, if it has two speakers, the same speaker."""
-    return before[-1].cue == after[0].cue and not _DASH.match(after[0].raw)
+    return before[-1].cue == after[0].cue and not _SPEAKER.match(after[0].raw)
 
 
 def _goes_on(before: Sequence[_Line], after: Sequence[_Line]) -> bool:
