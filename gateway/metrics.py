@@ -7,15 +7,13 @@ import math
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import product
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import requests
-import yaml
 from flask import Response
 from gevent import spawn_later
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
@@ -46,8 +44,6 @@ NO_TARGET = "none"
 _EXPLAINED = {"model": "X-Babelgate-Model", "timing": "Server-Timing"}
 #: Shown as 0 from the start: a count that first appears with an error shows no increase.
 _STATUSES = (200, 429, 500, 503, 504)
-#: The meaning and the labels of each metric.
-_DECLARED = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
 #: The counters and histograms that add up to totals, each with the label of its subject.
 #: Those of TorchServe lack the ending that the library adds to names; Ray writes them in lower
 #: case with its own prefix.
@@ -68,8 +64,6 @@ _WRITE_S = 0.05
 #: Seconds for which figures are reused, as several clients may request them.
 _FRESH_S = 1.0
 
-Kind = TypeVar("Kind", Counter, Histogram)
-
 
 class Telemetry:
     """The metrics of one process. Counts wait in memory for a moment, because each write to
@@ -80,17 +74,48 @@ class Telemetry:
     ) -> None:
         self.registry = CollectorRegistry()
         self.tracer = variables.find_tracer()
-        counter = partial(_make, Counter, registry=self.registry)
-        histogram = partial(_make, Histogram, registry=self.registry, buckets=BUCKETS)
-        self.requests = counter("babelgate_requests")
-        self.seconds = histogram("babelgate_request_seconds")
-        self.translations = counter("babelgate_translation_requests")
-        self.translation_seconds = histogram("babelgate_translation_seconds")
-        self.texts = counter("babelgate_texts")
-        self.characters = counter("babelgate_characters")
-        self.frames = counter("babelgate_frames")
-        self.placeholders = counter("babelgate_marked_sentences")
-        self.cached = counter("babelgate_cached_rows")
+        counter = partial(Counter, registry=self.registry)
+        histogram = partial(Histogram, registry=self.registry, buckets=BUCKETS)
+        self.requests = counter(
+            "babelgate_requests", "Answers, by route and status.", ["route", "status"]
+        )
+        self.seconds = histogram(
+            "babelgate_request_seconds",
+            "Seconds from a request's arrival to its answer, by route.",
+            ["route"],
+        )
+        self.translations = counter(
+            "babelgate_translation_requests",
+            "Requests to translate, by target language and status.",
+            ["target", "status"],
+        )
+        self.translation_seconds = histogram(
+            "babelgate_translation_seconds",
+            "Seconds from a request to translate to its answer, by target language.",
+            ["target"],
+        )
+        self.texts = counter(
+            "babelgate_texts", "Texts translated, by target.", ["target"]
+        )
+        self.characters = counter(
+            _CHARACTERS, "Characters translated, by target.", ["target"]
+        )
+        self.frames = counter(
+            "babelgate_frames",
+            "Images, and frames of arrays, that were answered, by task.",
+            ["task"],
+        )
+        self.placeholders = counter(
+            "babelgate_marked_sentences",
+            "Sentences with placeholders or tags, by whether the model has kept them all.",
+            ["outcome"],
+        )
+        self.cached = counter(
+            "babelgate_cached_rows",
+            "Sentences found in the cache (hit), already being translated for another request "
+            "(shared), or translated (miss).",
+            ["outcome"],
+        )
         #: Caches labelled metrics, which prometheus_client looks up under a lock, as text.
         self._find = cache(lambda metric, *labels: metric.labels(*labels))
         #: Amounts and seconds that wait to be written, by metrics and labels.
@@ -292,15 +317,37 @@ class Figures(Collector):
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Yield the gauges that are computed for each scrape."""
         served = self.find_readiness()
-        waiting = self._admission.count_waiting()
         states = served.states.items()
-        queued = {name: state.queued_rows for name, state in states}
-        sizes = {name: state.batch_size for name, state in states}
-        yield _make_gauge("babelgate_language_ready", served.languages)
-        yield _make_gauge("babelgate_task_ready", served.tasks)
-        yield _make_gauge("babelgate_waiting_rows", waiting)
-        yield _make_gauge("babelgate_queued_rows", queued)
-        yield _make_gauge("babelgate_batch_size", sizes)
+        yield _make_gauge(
+            "babelgate_language_ready",
+            "1 if a worker is READY for the language, otherwise 0.",
+            "target",
+            served.languages,
+        )
+        yield _make_gauge(
+            "babelgate_task_ready",
+            "1 if everything in the map for the task is READY, otherwise 0.",
+            "task",
+            served.tasks,
+        )
+        yield _make_gauge(
+            "babelgate_waiting_rows",
+            "Rows that are waiting in the gateway.",
+            "model",
+            self._admission.count_waiting(),
+        )
+        yield _make_gauge(
+            "babelgate_queued_rows",
+            "Rows in a model's queue, behind the gateway's.",
+            "model",
+            {name: state.queued_rows for name, state in states},
+        )
+        yield _make_gauge(
+            "babelgate_batch_size",
+            "Rows in a full batch.",
+            "model",
+            {name: state.batch_size for name, state in states},
+        )
 
     def _list_served(self) -> Iterator[ServedStatus]:
         totals = _add_up([*self._telemetry.add_up().collect(), *self._ask_workers()])
@@ -361,14 +408,10 @@ def _add_up(families: Iterable[Metric]) -> _Totals:
     return totals
 
 
-def _make(kind: Callable[..., Kind], name: str, **options: Any) -> Kind:
-    declared = _DECLARED[name]
-    return kind(name, declared["meaning"], declared["labels"], **options)
-
-
-def _make_gauge(name: str, values: Mapping[str, float]) -> GaugeMetricFamily:
-    declared = _DECLARED[name]
-    gauge = GaugeMetricFamily(name, declared["meaning"], labels=declared["labels"])
-    for label, value in values.items():
-        gauge.add_metric([label], value)
+def _make_gauge(
+    name: str, meaning: str, label: str, values: Mapping[str, float]
+) -> GaugeMetricFamily:
+    gauge = GaugeMetricFamily(name, meaning, labels=[label])
+    for labelled, value in values.items():
+        gauge.add_metric([labelled], value)
     return gauge

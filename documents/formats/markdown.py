@@ -107,8 +107,8 @@ _CODE = re.compile(
     re.MULTILINE,
 )
 #: Lines that CommonMark does not know, and how the parser sees them, in order: the line above a
-#: note or a tab of MkDocs, or a note of Docusaurus, with its title; other lines for programs; the
-#: line of a note of GitHub or Obsidian; a definition.
+#: note or a tab of MkDocs, or a note of Docusaurus, with its title; other lines for programs;
+#: the line of a note of GitHub or Obsidian; a definition.
 _EXTENSIONS = (
     (
         r"""^([ \t]*+)(?:(?:!!!|\?\?\?\+?)[ \w-]++|===[!+]*[ ]+(?="))(?:"([^\r\n]*)")?

@@ -23,7 +23,6 @@ _SPEAKER = re.compile(
     r"(?:\s|<(?!v[ .])[^<>]*>|\{[^{}]*\})*+"
     r"(?:[-–—‐]|>>|(?:&gt;){2}|<v[ .]|[^\W\d_a-z][^a-z:]{,20}:\s)\s*\S"
 )
-)
 _END = re.compile(r"[.!?…:;。！？।۔؟♪\])][\"'»”’」』]*\s*\Z")
 #: A word, or a character of a script without spaces, with the marks that belong to it.
 _WORD = re.compile(

@@ -98,8 +98,8 @@ def test_gunicorn_reads_the_same_in_whatever_is_not_left_to_it():
         _, environ = wsgi.create(request, connection, address, address, config)
         assert environ["REQUEST_METHOD"] == "POST"
         assert environ["PATH_INFO"] == message.path
-        headers = [name for name in environ if name.startswith(("HTTP_", "CONTENT_"))]
-        assert {name: environ[name] for name in headers} == message.environ
+        names = [name for name in environ if name.startswith(("HTTP_", "CONTENT_"))]
+        assert {name: environ[name] for name in names} == message.environ
         assert request.body.read() == message.body
         assert parser.unreader.take_buffered() == b""
         assert not request.should_close()
