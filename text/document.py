@@ -305,12 +305,9 @@ def _cut_parts(
 def _take_placeholders(rest: deque[Placeholder], end: int) -> Iterator[Placeholder]:
     """Remove and yield the placeholders up to `end`. Between two parts, a closing tag belongs
     to the first, and any other placeholder to the second."""
-    while rest and (
-        rest[0].end < end
-        or (
-            rest[0].end == end and (rest[0].start < end or rest[0].role is Role.CLOSING)
-        )
-    ):
+    while rest and rest[0].end <= end:
+        if rest[0].start == end and rest[0].role is not Role.CLOSING:
+            break
         yield rest.popleft()
 
 

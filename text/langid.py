@@ -173,9 +173,8 @@ def _profile_with_py3langid(languages: frozenset[str]) -> Profiles:
     model = copy(load_model())
     labels = {label: find_tag(label) for label in model.labels}
     model.set_languages(sorted(one for one in labels if labels[one] in languages))
-    return Profiles(
-        languages & set(labels.values()), lambda text: _name(model.rank(text))
-    )
+    known = languages & set(labels.values())
+    return Profiles(known, lambda text: _name(model.rank(text)))
 
 
 def _profile_with_lingua(languages: frozenset[str]) -> Profiles:
@@ -209,6 +208,5 @@ def _scripts_of(language: str) -> tuple[str, ...]:
 
 @cache
 def _letters_of(scripts: tuple[str, ...]) -> regex.Pattern[str]:
-    return regex.compile(
-        "[" + "".join(rf"\p{{Script={name}}}" for name in scripts) + "]"
-    )
+    names = "".join(rf"\p{{Script={name}}}" for name in scripts)
+    return regex.compile(f"[{names}]")

@@ -117,10 +117,8 @@ def check_xml(source: str) -> None:
         column = error.offset + 1
         if error.lineno == 1 and not has_root:
             column -= len(_ROOT)
-        said = expat.ErrorString(error.code)
-        raise NotWellFormed(
-            f"{said} at line {error.lineno}, column {column}"
-        ) from error
+        place = f"at line {error.lineno}, column {column}"
+        raise NotWellFormed(f"{expat.ErrorString(error.code)} {place}") from error
 
 
 def _refuse_entity(name: str, *_: object) -> None:

@@ -202,12 +202,11 @@ def _read_end(body: str, language: str) -> Mark:
         end -= 1
     if not end:
         return Mark.OTHER
-    if end < len(body) and _is_mark(body[end - 1], language):
+    last = body[end - 1]
+    if end < len(body) and _is_mark(last, language):
         return Mark.OTHER
     # A mark may be before an invisible sign, such as one that sets the direction.
-    is_bare = (
-        body[end - 1] in "}%" or unicodedata.category(body[end - 1])[0] not in "CP"
-    )
+    is_bare = last in "}%" or unicodedata.category(last)[0] not in "CP"
     return Mark.NONE if is_bare else Mark.OTHER
 
 

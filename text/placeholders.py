@@ -8,6 +8,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from enum import Enum, auto
+from functools import partial
 from typing import NamedTuple
 
 import regex
@@ -181,21 +182,16 @@ def merge_tags(
     tags: Sequence[Placeholder], found: Iterable[Placeholder]
 ) -> list[Placeholder]:
     """Return all placeholders in order, without those that a tag divides."""
-    places = [tag.start for tag in tags]
-    whole = [
-        p
-        for p in found
-        if bisect_right(places, p.start) == bisect_right(places, p.end - 1)
-    ]
+    count = partial(bisect_right, [tag.start for tag in tags])
+    whole = [p for p in found if count(p.start) == count(p.end - 1)]
     return sorted([*tags, *whole], key=lambda p: (p.start, p.end))
 
 
 def substitute(text: str, placeholders: Sequence[Placeholder]) -> str:
     """Return the text with `{0}`, `{1}`, … in place of the placeholders. Software strings have
     placeholders of this form, so translation models have seen them."""
-    return fill(
-        text, placeholders, [f"{{{number}}}" for number in range(len(placeholders))]
-    )
+    names = [f"{{{number}}}" for number in range(len(placeholders))]
+    return fill(text, placeholders, names)
 
 
 def restore(

@@ -55,9 +55,7 @@ Sentence = TypeVar("Sentence")
 
 def compare(source: str, target: str) -> Spacing:
     """Return the change that separators need in a translation from `source` into `target`."""
-    has_spaces = [
-        _UNSPACED.isdisjoint(SCRIPTS.get(language, ())) for language in (source, target)
-    ]
+    has_spaces = [_UNSPACED.isdisjoint(SCRIPTS.get(t, ())) for t in (source, target)]
     if has_spaces[0] == has_spaces[1]:
         return Spacing.KEEP
     return Spacing.ADD if has_spaces[1] else Spacing.DROP

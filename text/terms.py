@@ -143,10 +143,9 @@ class Terms:
 
     def _add(self, number: int, first: int) -> None:
         """Add an entry that repeats `first`. An abbreviation yields to other entries."""
-        known, (source, _) = self._instead.get(first, first), self._read_entry(number)
-        if not _is_abbreviation(source) and _is_abbreviation(
-            self._read_entry(known)[0]
-        ):
+        known = self._instead.get(first, first)
+        old, new = (self._read_entry(each)[0] for each in (known, number))
+        if _is_abbreviation(old) and not _is_abbreviation(new):
             self._instead[first], number = number, known
         self._others.setdefault((first, _level(self._read_entry(number)[0])), number)
 

@@ -98,18 +98,17 @@ class Locator:
 _MAX_BYTES = 4 << 20
 #: The box of a task.
 _TASK = re.compile(r"\[[ xX]\]\s+")
-#: The lines around front matter in TOML, which is read as YAML is.
-_TOML = re.compile(r"^\+{3}(?=\s*$)", re.MULTILINE)
 #: Code of Jekyll and Hugo, of which the parser sees only the ends of lines.
 _CODE = re.compile(
     r"^[ \t]*+\{[{%][%< -]*highlight\b(?:(?!\{[{%][%< -]*highlight\b)(?s:.))*?"
     r"(?:end|/ *)highlight\b[^\r\n]*",
     re.MULTILINE,
 )
-#: Lines that CommonMark does not know, and how the parser sees them, in order: the line above a
-#: note or a tab of MkDocs, or a note of Docusaurus, with its title; other lines for programs;
-#: the line of a note of GitHub or Obsidian; a definition.
+#: Lines that CommonMark does not know, and how the parser sees them, in order: those around
+#: front matter in TOML; the line above a note or a tab of MkDocs, or a note of Docusaurus, with
+#: its title; other lines for programs; the line of a note of GitHub or Obsidian; a definition.
 _EXTENSIONS = (
+    (r"\A\+{3}(?=\s*$)((?s:.*?)^)\+{3}(?=\s*$)", r"---\1---"),
     (
         r"""^([ \t]*+)(?:(?:!!!|\?\?\?\+?)[ \w-]++|===[!+]*[ ]+(?="))(?:"([^\r\n]*)")?
         [ \t]*+(?=\r?\n\s*?^\1(?:[ ]{4}|\t))""",
@@ -265,8 +264,7 @@ def find_edits(content: str) -> Iterator[Edit]:
     """Yield the edits of a document, in order."""
     locator, parser = Locator(content), make_parser()
     env: dict[str, object] = {}
-    read = _TOML.sub("---", content, count=2) if _TOML.match(content) else content
-    read = _CODE.sub(lambda code: re.sub(r"[^\r\n]", "", code[0]), read)
+    read = _CODE.sub(lambda code: re.sub(r"[^\r\n]", "", code[0]), content)
     for pattern, shown in _EXTENSIONS:
         read = re.sub(pattern, shown, read, flags=re.MULTILINE | re.VERBOSE)
     for parent, block in pairwise(parser.parse(read, env)):
