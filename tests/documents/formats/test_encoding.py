@@ -92,10 +92,9 @@ def test_an_old_encoding_is_found_without_a_language(language):
     assert read("a.txt", f"{text}\n\n{text}".encode(encoding)) == [text, text]
 
 
-@pytest.mark.parametrize("text", ["Straße", "Namn;Ålder\nÅsa;Örebro", "テスト"])
+@pytest.mark.parametrize("text", ["Straße", "Åsa;Örebro", "テスト"])
 def test_a_few_single_letters_are_not_chinese(text):
-    encoding = "cp1252" if text < "ÿ" else "cp932"
-    assert "\n".join(read("a.txt", text.encode(encoding))) == text
+    assert read("a.txt", text.encode("cp932" if text > "ÿ" else "cp1252")) == [text]
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
