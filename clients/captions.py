@@ -243,9 +243,10 @@ class CaptionJob(bulk.FileJob):
 
     def publish(self, journal: bulk.Journal, end: VideoEnd) -> bulk.Remarks:
         path, *later = self.plan.files[end.source :]
+        if path in later:
+            return bulk.Remarks()
         own = [n for n, file in enumerate(self.plan.files) if file == path]
-        has_captions = any(journal.done.answered[n] for n in own)
-        if path not in later and (has_captions or not end.error):
+        if not end.error or any(journal.done.answered[n] for n in own):
             pieces = chain.from_iterable(
                 render(self.kind, self.sources[n].name, journal.read(n)) for n in own
             )

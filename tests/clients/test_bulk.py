@@ -1,6 +1,8 @@
 """Jobs that are stopped between any two answers, and the files they leave."""
 
+import time
 from collections import Counter
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
@@ -18,7 +20,7 @@ from clients.captions import (
     plan_captions,
 )
 from clients.errors import OutputError
-from clients.files import VIDEOS, find_sources
+from clients.files import VIDEOS, OutputPlan, find_sources
 from clients.frames import Every, Prebatch, VideoOptions
 from clients.server import ApiClient
 from contract import durable
@@ -75,6 +77,17 @@ def test_a_video_has_its_subtitles_once_it_is_read_unless_it_is_none(server, cli
     run_job(job, report)
     three = ["a.srt", "b.srt", "c.srt"]
     assert seen == {0: three[:1], 1: three[:2], 2: three, 3: three}
+
+
+def test_a_file_of_many_videos_is_written_in_no_time(server, clips):
+    files = [Path("all.jsonl")] * 4000
+    plan = OutputPlan(files, Path("journal"))
+    job = replace(make_job(server, clips, "all.jsonl"), plan=plan)
+    with Journal(plan.journal, {}, job.events) as journal:
+        began = time.process_time()
+        for number in range(len(files) - 1):
+            job.publish(journal, VideoEnd(number))
+        assert time.process_time() - began < 2
 
 
 def test_files_that_are_there_are_kept_unless_they_may_go(server, clips):
