@@ -14,27 +14,29 @@ SENTENCE = "Where is the station?"
 
 
 @pytest.fixture(scope="module")
-def guarded(tmp_path_factory, idle) -> Iterator[tuple[str, str, str]]:
-    """The URL of a gateway that requires keys, a key, and one for translation only."""
+def guarded(tmp_path_factory, idle) -> Iterator[tuple[str, str]]:
+    """The URL of a gateway that requires keys, and a key."""
     folder = tmp_path_factory.mktemp("guarded")
     database = f"sqlite:///{folder / 'keys.db'}"
     storage = KeyStorage(database)
-    grants = {"somebody": Grant(), "translator": Grant(routes=("/translate",))}
-    key, narrow = (storage.add(name, grant) for name, grant in grants.items())
+    key = storage.add("somebody", Grant())
     storage.close()
     given = {"BABELGATE_KEYS": "required", "BABELGATE_DATABASE_URL": database}
     with serve_page(folder, idle, **given) as (url, _, _):
-        yield url, key, narrow
+        yield url, key
 
 
 def test_a_key_is_asked_for_until_it_is_right_and_kept_in_the_browser(
     make_tab, guarded
 ):
-    url, key, _ = guarded
+    url, key = guarded
     tab = make_tab(url)
     expect(tab.find("key-dialog")).to_be_visible()
     tab.find("key-field").fill("bg_wrong")
-    tab.page.get_by_role("button", name="Save").click()
+    with tab.page.expect_response("**/glossaries"):
+        tab.page.get_by_role("button", name="Save").click()
+    tab.page.evaluate("() => new Promise(requestAnimationFrame)")
+    assert tab.find("notice").is_hidden()  # another view's
     tab.type(SENTENCE)
     expect(tab.find("key-dialog")).to_be_visible()
     expect(tab.find("state")).to_have_text("The service needs a valid key.")
@@ -50,23 +52,10 @@ def test_a_key_is_asked_for_until_it_is_right_and_kept_in_the_browser(
     expect(tab.find("figures").locator("tr")).to_have_count(len(LANGUAGES + TASKS))
 
 
-def test_a_key_for_translation_only_is_refused_in_other_views_only(make_tab, guarded):
-    url, _, narrow = guarded
-    tab = make_tab(url)
-    tab.find("key-field").fill(narrow)
-    with tab.page.expect_response("**/glossaries"):
-        tab.page.get_by_role("button", name="Save").click()
-    tab.page.evaluate("() => new Promise(requestAnimationFrame)")
-    assert tab.find("notice").is_hidden()
-    tab.page.get_by_role("link", name="Glossaries").click()
-    expect(tab.find("notice")).to_have_text("The service needs a valid key.")
-    tab.faults.clear()  # the browser logs the status
-
-
 def test_without_scripts_a_link_asks_for_the_form_with_a_field_for_the_key(
     make_tab, guarded
 ):
-    url, key, _ = guarded
+    url, key = guarded
     link = f"{url}/?source=en&target=de&q=Hello"
     tab = make_tab(link, java_script_enabled=False)
     expect(tab.find("state")).to_contain_text("enter it and send the form")

@@ -4,7 +4,6 @@ the form alone without JavaScript.
 
 from urllib.parse import urlencode
 
-import pytest
 from playwright.sync_api import expect
 
 from tests.page.conftest import Tab
@@ -185,21 +184,16 @@ def test_what_was_kept_is_marked_and_so_are_tags_of_html(tab):
     assert kept == ["<p>", "<b>", "</b>", "</p>"]
 
 
-@pytest.mark.parametrize(
-    "text", ["a" * 100_000, f":{'a' * 100_000}", f"A{'1' * 30}_report"]
-)
-def test_what_is_kept_is_found_in_no_time(tab, text: str):
-    spent_ms = tab.page.evaluate(
-        """async (text) => {
-          const page = document.querySelector("script[type=module]").src;
-          const { divide } = await import(new URL("protection.js", page));
-          const began = performance.now();
-          divide(text, text, "text");
-          return performance.now() - began;
-        }""",
-        text,
-    )
-    assert spent_ms < 1000
+def test_what_is_kept_is_found_in_no_time(tab):
+    spent_ms = """async (texts) => {
+      const page = document.querySelector("script[type=module]").src;
+      const { divide } = await import(new URL("protection.js", page));
+      const began = performance.now();
+      for (const text of texts) divide(text, text, "text");
+      return performance.now() - began;
+    }"""
+    texts = ["a" * 100_000, f":{'a' * 100_000}", f"A{'1' * 30}_report"]
+    assert tab.page.evaluate(spent_ms, texts) < 1000
 
 
 def test_a_warning_stands_below_its_line(tab, stage):
