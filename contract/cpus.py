@@ -10,16 +10,15 @@ from pathlib import Path
 def count_cpus(root: Path = Path("/")) -> int:
     """Return the number of CPUs that affinity and all control groups allow, rounded up."""
     limits = [float(len(os.sched_getaffinity(0)))]
-    for quota, *period in _list_quotas(
-        root / "sys/fs/cgroup", root / "proc/self/cgroup"
-    ):
+    for quota, *period in _list_quotas(root):
         if quota.isdigit() and period:
             limits.append(int(quota) / int(period[0]))
     return max(1, math.ceil(min(limits)))
 
 
-def _list_quotas(groups: Path, own: Path) -> Iterator[Sequence[str]]:
+def _list_quotas(root: Path) -> Iterator[Sequence[str]]:
     """Yield the quota and period in microseconds of each control group of this process."""
+    groups, own = root / "sys/fs/cgroup", root / "proc/self/cgroup"
     (path,) = re.findall(r"(?m)^0::/(.*)$", _read_text(own)) or [""]
     for part in (path, *map(str, Path(path).parents)):
         yield _read_text(groups / part / "cpu.max").split() or [""]

@@ -126,11 +126,8 @@ class AppendLog:
 
     def append_lines(self, contents: Iterable[Any]) -> int:
         """Append a line of JSON for each content, and return the start of the first."""
-        lines = (
-            json.dumps(each, ensure_ascii=False, separators=(",", ":"))
-            for each in contents
-        )
-        data = "".join(f"{line}\n" for line in lines)
+        encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+        data = "".join(f"{encode(each)}\n" for each in contents)
         return self.append(data.encode("utf-8", "surrogatepass"))
 
     def truncate(self, end: int) -> None:
