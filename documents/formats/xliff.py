@@ -14,6 +14,7 @@ from documents.formats import inline
 from documents.formats.blocks import ElementNames, split
 from documents.formats.format import (
     Edit,
+    is_prose,
     make_format,
     name_language,
     read_whole,
@@ -143,6 +144,8 @@ class _Reader:
             opening = unit.contents.get("source", source).indent + opening
         state = _read_attributes(target.tag).get("state")
         is_open = unit.is_open or state in _OPEN_STATES or target.raw == source.raw
+        # Symfony has keys as sources, and the texts of each language as targets.
+        is_key = target.raw != source.raw and not is_prose(source.raw)
         language = self.target_language
         fragment = inline.write_fragment(source.pieces).strip(_SPACE)
         texts = (fragment,) if inline.has_text(source.pieces) else ()
@@ -155,7 +158,7 @@ class _Reader:
 
         def is_done(wanted: str) -> bool:
             is_ours = language in ("", wanted)
-            return is_filled and is_ours and not is_open
+            return is_filled and (is_key or (is_ours and not is_open))
 
         def write(new: Sequence[str], wanted: str) -> str:
             inner = source.raw
