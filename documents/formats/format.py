@@ -220,6 +220,8 @@ _CODES = re.compile(
 _VARIABLES = re.compile(
     r"\{\{[^{}]*\}\}|\$?\{[^{}]*\}|%(?:\(\w+\))?(?:\d+\$)?[-+#0 ]?\d*[a-zA-Z@]|<[^<>]*>"
 )
+#: A word in bold or in a link.
+_ELEMENT = re.compile(r"<(\w++)>([^<>]*+)</\1>")
 
 
 def has_letter(text: str) -> bool:
@@ -230,7 +232,8 @@ def has_letter(text: str) -> bool:
 def is_prose(text: str) -> bool:
     """Whether a program's value needs translation: it has letters, and is not a single word
     that looks like an identifier, an address, a path or another code."""
-    text = strip(text.strip()) if "{" in text else text.strip()
+    text = _ELEMENT.sub(r"\2", text.strip())
+    text = strip(text) if "{" in text else text
     if not has_letter(text):
         return False
     if any(map(str.isspace, text)):
