@@ -42,7 +42,6 @@ _TAG = re.compile(r"""<(?:[^"'>]++|"[^"]*+"|'[^']*+')*>""")
 _ENTITY = re.compile(r"(?s)<!\[CDATA\[.*?\]\]>|<!--.*?-->|<\?.*?\?>|&(\w+);")
 #: The prefix of an element or attribute.
 _PREFIX = re.compile(r"""[\s</]([^\s<>/:="'&]++):""")
-_XML_ENTITIES = ("amp", "lt", "gt", "quot", "apos")
 #: The XML encodings that expat reads, under Python's names.
 _ENCODINGS = {"utf-8", "utf-16", "ascii", "iso8859-1"}
 
@@ -105,8 +104,7 @@ class Block:
 
 def _replace_entity(match: re.Match[str]) -> str:
     """Return the numeric form of HTML's named entities, which a book may use."""
-    name = match[1]
-    code = None if name in _XML_ENTITIES else name2codepoint.get(name)
+    code = name2codepoint.get(match[1])
     return f"&#{code};" if code else match[0]
 
 

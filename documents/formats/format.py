@@ -232,8 +232,7 @@ def has_letter(text: str) -> bool:
 def is_prose(text: str) -> bool:
     """Whether a program's value needs translation: it has letters, and is not a single word
     that looks like an identifier, an address, a path or another code."""
-    text = _ELEMENT.sub(r"\2", text.strip())
-    text = strip(text) if "{" in text else text
+    text = strip(_ELEMENT.sub(r"\2", text.strip()))
     if not has_letter(text):
         return False
     if any(map(str.isspace, text)):

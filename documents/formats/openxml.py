@@ -450,8 +450,7 @@ def _name_paragraphs() -> ElementNames:
 
 
 def _unbind(wrapper: Element, language: str) -> bool:
-    """Unbind content controls: a program would replace their translation by a property of the
-    document, such as its subject."""
+    """Unbind content controls, which would show a property of the document instead."""
     is_bound = next(wrapper.iter("{*}dataBinding"), None) is not None
     etree.strip_elements(wrapper, "{*}dataBinding")
     wrapper.text = ""  # a block that was only a binding needs an end

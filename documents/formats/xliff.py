@@ -100,14 +100,13 @@ class _Reader:
 
     def _enter(self, name: str, token: Token) -> None:
         self.names.append(name)
+        given = _read_attributes(token)
         if name in _SCOPES:
-            given = _read_attributes(token)
             is_header = given.get("restype") == "x-gettext-domain-header"
             said = "no" if is_header else given.get("translate")
             self.scopes.append(said == "yes" if said else self.scopes[-1])
         if name in _UNITS:
-            state = _read_attributes(token).get("state", "")
-            self.unit = _Unit(is_open=state in _OPEN_STATES)
+            self.unit = _Unit(is_open=given.get("state") in _OPEN_STATES)
 
     def _leave(self, name: str) -> Iterator[Edit]:
         self.names.pop()
@@ -157,8 +156,7 @@ class _Reader:
         )
 
         def is_done(wanted: str) -> bool:
-            is_ours = language in ("", wanted)
-            return is_filled and (is_key or (is_ours and not is_open))
+            return is_filled and (is_key or (language in ("", wanted) and not is_open))
 
         def write(new: Sequence[str], wanted: str) -> str:
             inner = source.raw
