@@ -117,7 +117,7 @@ _EXTENSIONS = (
     (r'^([ \t]*+):::+[ ]*[\w-]+[\[ ]([^]=:{"\r\n]*+)\]?[ ]*+(?=\r?$)', r"\1# \2"),
     (
         r"""^[ \t]*+(?: (?: ::: | --8<-- | <<<[ ]@)[^\r\n]*
-        | import[ ](?:[^\r\n]*[ ]from[ ])?['"][^\r\n]*['"];?
+        | import[ ](?:[^\r\n]*[ ]from[ ])?['"][^\r\n]*['"];? | \([\w-]+\)=
         | \[\[?_?(?i:TOC)_?\]\]? | \{[ ]?[{%:./#][^{}\r\n]*\}\}? )[ \t]*+(?=\r?$)""",
         "",
     ),
@@ -148,10 +148,15 @@ _EDGE = re.compile(
 _PLAIN = re.compile(r"[^\[\]\\*_`<&!\n]*")
 _PAIRS = {
     f"{name}_{end}": role
-    for name in ("em", "strong", "s", "link")
+    for name in ("em", "strong", "s", "link", "wiki")
     for end, role in (("open", PieceRole.OPENING), ("close", PieceRole.CLOSING))
 }
 
+#: The link of a wiki; if it has a text of its own, only what is around that.
+_WIKI_LINK = re.compile(
+    r"(?P<wiki_open>!?\[\[[^][|\n]+\|(?=[^][\n]+\]\]))"
+    r"|(?P<wiki_link>!?\[\[[^][|\n]+\]\](?![(\[]))|(?P<wiki_close>\]\](?![(\[]))"
+)
 #: CommonMark allows labels of this length.
 _LABEL = re.compile(r"\[\^[^\]\s]{1,999}\]")
 _MAX_TITLE_LINES = 100
@@ -171,6 +176,7 @@ def make_parser() -> MarkdownIt:
     parser.use(footnote_plugin, inline=False, move_to_end=False)
     parser.use(dollarmath_plugin, allow_space=False, allow_digits=False)
     parser.core.ruler.disable(["inline", "text_join"])
+    parser.inline.ruler.before("link", "wiki_link", _read_wiki_link)
     for name in parser.inline.ruler.get_active_rules():
         rule = next(r.fn for r in parser.inline.ruler.__rules__ if r.name == name)
         rule = partial(_BOUNDS[name], rule) if name in _BOUNDS else rule
@@ -179,6 +185,14 @@ def make_parser() -> MarkdownIt:
         if block.name in _BLOCK_BOUNDS:
             block.fn = partial(_BLOCK_BOUNDS[block.name], block.fn)
     return parser
+
+
+def _read_wiki_link(state: StateInline, silent: bool) -> bool:
+    found = _WIKI_LINK.match(state.src, state.pos, state.posMax)
+    if found and not silent:
+        state.push(str(found.lastgroup), "a", 0)
+    state.pos = found.end() if found else state.pos
+    return found is not None
 
 
 def _bound_label(rule: Rule, state: StateInline, silent: bool) -> bool:
