@@ -29,10 +29,6 @@ class CircuitBreaker:
         self.rests_until = 0.0
         return was_open
 
-    def let_in(self) -> bool:
-        """Whether the caller may proceed: always while closed, else by `let_one_try`."""
-        return not self.rests_until or self.let_one_try()
-
     def let_one_try(self) -> bool:
         """Whether the caller is the one that may try after a rest; another rest begins then."""
         may_try = self.rests_until > 0 and not self.is_resting

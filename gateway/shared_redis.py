@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import gevent
 from gevent.monkey import is_module_patched
 
 from gateway.circuit_breaker import CircuitBreaker
@@ -45,14 +46,20 @@ class SharedRedis:
 
     def ask(self, question: Callable[[], Out]) -> Out | None:
         """Return the result of a call that uses the client. None if Redis does not answer, or
-        did not answer a moment ago. If gevent patches nothing, a thread waits."""
+        did not answer the last call; after each rest, one more is made in the background."""
+        if not self.breaker.rests_until:
+            return self._ask_beside(question)
+        if self.breaker.let_one_try():
+            gevent.spawn(self._ask_beside, question)
+        return None
+
+    def _ask_beside(self, question: Callable[[], Out]) -> Out | None:
+        """Let other greenlets run meanwhile. If gevent patches nothing, a thread waits."""
         if is_module_patched("socket"):
             return self._ask(question)
         return run_beside(self._ask, question)
 
     def _ask(self, question: Callable[[], Out]) -> Out | None:
-        if not self.breaker.let_in():
-            return None
         try:
             answer = question()
         except self._error as error:

@@ -138,11 +138,13 @@ def test_while_redis_is_gone_this_machine_counts_alone(tmp_path, caplog):
     assert limiter._redis
     limiter._redis.breaker.rests_until = 1.0
     with run_redis(tmp_path, port):
-        assert send(limiter, key, 9) == 5
+        assert send(limiter, key, 1) == 0
+        gevent.wait(timeout=60)
         assert "answers again" in caplog.text
+        assert send(limiter, key, 9) == 4  # the attempt has taken one
 
 
-def test_a_redis_that_hangs_stops_no_other_greenlet():
+def test_a_redis_that_hangs_stops_no_other_greenlet_and_delays_one_call():
     """Also with embedded models, where gevent patches nothing."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         place = f"redis://127.0.0.1:{server.getsockname()[1]}"
@@ -152,6 +154,9 @@ def test_a_redis_that_hangs_stops_no_other_greenlet():
         gevent.sleep(0.01)
         assert time.monotonic() < began + 0.9
         assert asking.get() is None
+        redis.breaker.rests_until, began = 1.0, time.monotonic()
+        assert redis.ask(redis.client.ping) is None
+        assert time.monotonic() < began + 0.9
 
 
 def test_a_redis_may_be_on_a_host_of_any_name():
