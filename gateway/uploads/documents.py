@@ -6,11 +6,15 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import cache
 from io import FileIO
 from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
 
+from gevent import Timeout, get_hub
 from gevent.fileobject import FileObjectThread
+from gevent.threadpool import ThreadPool
 from werkzeug.wsgi import FileWrapper
 
 from contract import durable
@@ -35,6 +39,7 @@ from documents.storage import (
 from gateway.access import Access
 from gateway.errors import (
     BodyTooLarge,
+    DeadlineExceeded,
     DiskFull,
     InvalidRequest,
     MalformedRequest,
@@ -47,12 +52,33 @@ from gateway.http.bodies import PLAIN_NAMES, READ_BYTES, Incoming, limit
 from gateway.http.request import Call, Fields, GatewayRequest
 from gateway.schemas import DocumentRequest
 from gateway.settings import Settings
-from gateway.threads import run_beside
+from gateway.threads import call_in_thread
 from gateway.uploads.forms import Form, FormPart, Stream, find_boundary
 
 #: The most bytes of a field, parts of a form, and bytes of a form besides its file.
 _MOST_FIELD_BYTES, _MOST_FIELDS = 8 << 10, 50
 _FORM_BYTES = 256 << 10
+#: The threads that wait for the disk, and the longest wait in seconds.
+_THREADS, _DISK_S = 10, 60.0
+
+Given = ParamSpec("Given")
+Out = TypeVar("Out")
+
+
+@cache
+def _find_pool(hub: Any) -> ThreadPool:
+    """Return the threads of a loop that wait for the disk. The loop's own also look up the
+    addresses of models: a disk that hangs must not keep them from that."""
+    return ThreadPool(_THREADS, hub)
+
+
+def _run(
+    function: Callable[Given, Out], *args: Given.args, **kwargs: Given.kwargs
+) -> Out:
+    """Call a function that uses the disk, in a thread. Raises DeadlineExceeded if the disk
+    hangs; what has begun may still be done."""
+    with Timeout(_DISK_S, DeadlineExceeded("the disk answered")):
+        return call_in_thread(_find_pool(get_hub()), function, *args, **kwargs)
 
 
 @contextmanager
@@ -109,7 +135,7 @@ class Documents:
                 self._access.admit_form(request, fields)
                 name = part.filename
                 place = self._reserve(request, call.address)
-                undo.callback(run_beside, place.drop)
+                undo.callback(_run, place.drop)
                 self._write_file(part.stream, place.path)
             if place is None:
                 self._access.admit_form(request, fields)
@@ -132,7 +158,7 @@ class Documents:
                 password=secrets.token_hex(32),
                 created_at=time.time(),
             )
-            accepted = run_beside(place.accept, order, wanted.webhook)
+            accepted = _run(place.accept, order, wanted.webhook)
             undo.pop_all()
             return accepted
 
@@ -141,7 +167,7 @@ class Documents:
         self, owner: str, document_id: str, password: str | None = None
     ) -> DocumentFolder:
         """Return a document. Raises NoDocument, also for a wrong owner or `password`."""
-        found = run_beside(self._storage.find, owner, document_id)
+        found = _run(self._storage.find, owner, document_id)
         if password is not None:
             expected = found.order.password.encode()
             if not hmac.compare_digest(password.encode(), expected):
@@ -151,11 +177,11 @@ class Documents:
     def list_page(
         self, owner: str, after: str, count: int
     ) -> tuple[list[tuple[DocumentFolder, State]], str | None]:
-        return run_beside(read_page, self._storage, owner, after, count)
+        return _run(read_page, self._storage, owner, after, count)
 
     def delete(self, document: DocumentFolder) -> None:
         """Delete a document, even while it is being translated."""
-        run_beside(self._storage.delete, document)
+        _run(self._storage.delete, document)
 
     def _read_form(self, request: GatewayRequest, call: Call) -> Iterator[FormPart]:
         if request.headers.get("Content-Encoding", "").lower() not in PLAIN_NAMES:
@@ -181,7 +207,7 @@ class Documents:
         caller = disguise(address) if owner == NOBODY else owner
         size = min(request.content_length or self._most_bytes, self._most_bytes)
         try:
-            return run_beside(self._storage.reserve, owner, caller, self._limits, size)
+            return _run(self._storage.reserve, owner, caller, self._limits, size)
         except TooManyWaiting as error:
             raise TooManyDocuments(error.limit, is_own=error.is_own) from error
         except NoRoom as error:
@@ -193,25 +219,29 @@ class Documents:
             ) from error
 
     def _write_file(self, stream: Stream, path: Path) -> None:
-        with closing(run_beside(durable.AppendLog, path, mode=0o600)) as log:
+        log = _run(durable.AppendLog, path, mode=0o600)
+        try:
             for piece in limit(stream, self._most_bytes, self._too_large):
-                run_beside(log.append, piece)
-            run_beside(log.sync)
+                _run(log.append, piece)
+            _run(log.sync)
+        finally:
+            _run(log.close)  # which may write what is left
 
 
 @_explained()
 def read_state(document: DocumentFolder) -> State:
     """Read the progress of a document. Raises NoDocument."""
-    return run_beside(document.read_state)
+    return _run(document.read_state)
 
 
 @_explained()
 def read_file(path: Path) -> tuple[Iterable[bytes], int]:
     """Return a file's content in pieces, as the body of an answer, which closes the file, and
     its size. Raises NoDocument."""
-    file = run_beside(FileIO, path)
+    file, pool = _run(FileIO, path), _find_pool(get_hub())
     size = os.fstat(file.fileno()).st_size
-    return FileWrapper(FileObjectThread(file, "rb", 0), READ_BYTES), size
+    content = FileObjectThread(file, "rb", 0, threadpool=pool)
+    return FileWrapper(content, READ_BYTES), size
 
 
 def _read_field(part: FormPart) -> str:

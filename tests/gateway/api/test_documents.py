@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import gevent.socket
 import pytest
 from flask.testing import FlaskClient
 
@@ -122,6 +123,25 @@ def test_a_document_is_not_followed_for_ever(client, storage, monkeypatch):
     headers = {"Accept": "text/event-stream"}
     response = client.get(f"/documents/{document.order.id}", headers=headers)
     assert response.text.count("event: progress") == response.text.count("event: ") == 1
+
+
+def test_a_disk_that_hangs_stops_only_what_needs_it(client, storage, monkeypatch):
+    monkeypatch.setattr("gateway.uploads.documents._DISK_S", 1.0)
+    document = find(storage, upload(client, **OURS))
+    os.mkfifo(document.state)
+    path = f"/documents/{document.order.id}"
+    looks = [gevent.spawn(uploads.read_state, document) for _ in range(20)]
+    gevent.idle()
+    with gevent.Timeout(
+        0.9
+    ):  # each new connection to a model needs a thread of the loop
+        gevent.socket.getaddrinfo("127.0.0.1", 80)
+    assert client.get(path).status_code == 504
+    answer = os.open(document.state, os.O_RDWR)
+    document.state.unlink()
+    os.close(answer)
+    gevent.joinall(looks)
+    assert client.get(path).json["status"] == "queued"
 
 
 def test_an_unknown_field_of_a_form_is_named(client):
