@@ -30,7 +30,7 @@ from gateway.schemas import DocumentRequest, TranslationLimits, Wording
 from gateway.services.hops import PivotedRows, ReplacedRows, refuse_pair
 from gateway.services.readers import Readers
 from gateway.settings import Settings
-from gateway.threads import let_others_run
+from gateway.threads import MANY, let_others_run
 from text import composition
 from text.composition import (
     PlannedSentence,
@@ -50,8 +50,6 @@ _UNKNOWN = ("", AUTO, UNDETERMINED)
 _ROW_CHARACTERS = 20
 #: The share of the remaining time that a row may spend in the pivot's model.
 _FIRST_SHARE = 0.5
-#: The number of sentences whose answers are written before others run: a few milliseconds.
-_MANY = 64
 
 #: Reports progress of the text with a number; the function returns the text's translated
 #: beginning, or None if it cannot be shown.
@@ -355,7 +353,7 @@ class _Job:
             return self._translate_parts(parts, sentence.source)
         with self._composing:  # the answers of many sentences may be in the cache
             self._composed += 1
-            if self._composed % _MANY == 0:
+            if self._composed % MANY == 0:
                 let_others_run()
             composed = composition.compose(sentence, format, self._wanted, answer)
         is_kept = isinstance(composed, Result)

@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import gevent
 import pytest
 from flask.json.provider import DefaultJSONProvider
 from flask.testing import FlaskClient
@@ -25,7 +24,6 @@ from gateway.app import GatewayApp, create_app
 from gateway.backends.backend import Backend, Capacity, ModelState
 from gateway.http.request import Call, Deadline
 from gateway.settings import PREFIX, Settings
-from gateway.threads import let_others_run
 from tests.description import Description
 from tests.gateway.fake_torchserve import FakeTorchServe
 
@@ -211,19 +209,3 @@ def shared_client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlaskCli
 def description(shared_client: FlaskClient) -> Description:
     """The OpenAPI description of the gateway."""
     return Description(shared_client.get("/openapi.json").get_json())
-
-
-def count_turns(work: Callable[[], object]) -> int:
-    """Return how often others run during `work`."""
-    turns = 0
-
-    def run() -> None:
-        nonlocal turns
-        while True:
-            let_others_run()
-            turns += 1
-
-    other = gevent.spawn(run)
-    work()
-    other.kill()
-    return turns
