@@ -160,7 +160,7 @@ class _Reader:
         self._has_quotes = tag is not None
         raw = tag[0] if tag else self._source[start : self._find_end(">", start)]
         is_opaque = name in _OPAQUE and not self._is_xml
-        return Token(raw, name, True, is_kept=is_opaque or _is_kept(raw))
+        return Token(raw, name, True, is_kept=is_opaque or is_refused(raw))
 
     def _find_end(self, sign: str, start: int) -> int:
         """Return the end of the next `sign`, or of the source."""
@@ -168,13 +168,13 @@ class _Reader:
         return place + len(sign) if place >= 0 else len(self._source)
 
 
-def _is_kept(tag: str) -> bool:
+def is_refused(tag: str) -> bool:
     """Whether a tag excludes its element from translation."""
     if "translate" not in tag.lower():
         return False
     given = {name.lower(): "".join(values) for name, *values in ATTRIBUTE.findall(tag)}
-    is_refused = given.get("translate", "").lower() == "no"
-    return is_refused or "notranslate" in given.get("class", "").split()
+    is_no = given.get("translate", "").lower() == "no"
+    return is_no or "notranslate" in given.get("class", "").split()
 
 
 def take_element(first: Token, rest: Iterator[Token], *, is_xml: bool = False) -> str:

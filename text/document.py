@@ -115,7 +115,6 @@ MAX_PLACEHOLDERS = 100
 
 #: The marks that may follow a sentence's last tags, but that its model must see.
 _TONES = "!?！？؟"
-_TONE = re.compile(f"[{_TONES}]+")
 
 Piece = str | Segment | ClosingTags | Separator | PartStart
 
@@ -368,8 +367,7 @@ def _find_core(
     # Its marks outside of tags belong to it: `¿<b>Es ella</b>?`
     start -= text.endswith(("¿", "¡"), 0, start)
     if last < len(placeholders) and placeholders[last][:2] == (end, end):
-        tone = _TONE.match(text, end)
-        end = tone.end() if tone else end
+        end = len(text) - len(text[end:].lstrip(_TONES))
     return slice(start, end), slice(first, last)
 
 

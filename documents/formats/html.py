@@ -6,16 +6,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from contract.markup import (
-    ATTRIBUTE,
-    INLINE,
-    VOID,
-    Token,
-    find_ruby,
-    scan,
-    take_element,
-    unescape,
-)
+from contract import markup
+from contract.markup import INLINE, VOID, Token
 from documents.formats import inline
 from documents.formats.format import (
     LOST_READINGS,
@@ -59,7 +51,7 @@ class _Attribute:
 
     def write(self, translation: str) -> str:
         """Return a translated fragment as a value."""
-        value = unescape(translation).replace("&", "&amp;").replace("<", "&lt;")
+        value = markup.unescape(translation).replace("&", "&amp;").replace("<", "&lt;")
         if self.quote:
             entity = "&quot;" if self.quote == '"' else "&#39;"
             return value.replace(self.quote, entity)
@@ -93,7 +85,7 @@ class _Part:
         if self.is_lost:
             return InlinePiece("")
         if self.token.is_text:
-            return InlinePiece(_SPACE.sub(" ", unescape(self.raw)))
+            return InlinePiece(_SPACE.sub(" ", markup.unescape(self.raw)))
         written, place = [], 0
         for attribute, value in zip(self.attributes, values, strict=False):
             start, end = attribute.start - self.start, attribute.end - self.start
@@ -109,11 +101,11 @@ class _Part:
 def find_edits(page: str) -> Iterator[Edit]:
     """Yield the edits of a page, in order."""
     sentence: list[_Part] = []
-    tokens, place = scan(page), 0
-    for token, is_lost in find_ruby(tokens):
+    tokens, place = markup.scan(page), 0
+    for token, is_lost in markup.find_ruby(tokens):
         start = place
         is_whole = token.is_kept and token.name not in VOID
-        raw = take_element(token, tokens) if is_whole else token.raw
+        raw = markup.take_element(token, tokens) if is_whole else token.raw
         place += len(raw)
         attributes = [] if is_lost else _find_attributes(token, start)
         # Text and comments have no name; React writes them between words.
@@ -164,13 +156,11 @@ def _strip(parts: list[_Part]) -> list[_Part]:
 
 
 def _find_attributes(token: Token, start: int) -> list[_Attribute]:
-    if not token.is_start or (token.is_kept and token.name != "textarea"):
+    is_read = token.is_start and (not token.is_kept or token.name == "textarea")
+    if not is_read or markup.is_refused(token.raw):
         return []
     found = list(_read_attributes(token, start))
     given = {each.name: each.text.lower() for each in found}
-    is_refused = "notranslate" in given.get("class", "").split()
-    if is_refused or given.get("translate") == "no":  # a textarea
-        return []
     summary = given.get("name", given.get("property"))
     read = set(_READ)
     if token.name == "html":
@@ -188,14 +178,15 @@ def _find_attributes(token: Token, start: int) -> list[_Attribute]:
 
 def _read_attributes(token: Token, start: int) -> Iterator[_Attribute]:
     """Yield the attributes of a tag that have a value, without the white space around it."""
-    for found in ATTRIBUTE.finditer(token.raw, len(token.name) + 1):
+    for found in markup.ATTRIBUTE.finditer(token.raw, len(token.name) + 1):
         group = found.lastindex or 1
         if group > 1:
             quote = {2: '"', 3: "'"}.get(group, "")
             value = found[group].strip()
             first = start + found.start(group) + found[group].find(value)
             last = first + len(value)
-            yield _Attribute(found[1].lower(), first, last, unescape(value), quote)
+            new = markup.unescape(value)
+            yield _Attribute(found[1].lower(), first, last, new, quote)
 
 
 def _escape(text: str) -> str:
