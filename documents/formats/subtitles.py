@@ -18,10 +18,10 @@ from documents.formats.text import join
 _MOST_CUES, _MOST_CHARACTERS = 3, 250
 _TIMES = re.compile(r"\s*\d[\d:.,]*\s*-->\s*\d[\d:.,]*")
 _TAG = re.compile(r"</?[a-zA-Z][^<>\r\n]*>|<\d[\d:.]*>|\{[\\a-zA-Z][^{}\r\n]*\}")
-#: The start of what another speaker says, after its tags: `- Hi.`, `JOHN: Hi.`
+#: The start of what another speaker says, after its tags: `- Hi.`, `JOHN: Hi.`, `<v John>Hi.`
 _SPEAKER = re.compile(
     r"(?:\s|<(?!v[ .])[^<>]*>|\{[^{}]*\})*+"
-    r"(?:[-–—‐]|>>|(?:&gt;){2}|<v[ .]|[^\W\d_a-z][^a-z:]{,20}:\s)\s*\S"
+    r"(?:(?:[-–—‐]|>>|(?:&gt;){2}|[^\W\d_a-z][^a-z:]{,20}:\s)\s*\S|(<v[ .][^>]*>))"
 )
 _END = re.compile(r"[.!?…:;。！？।۔؟♪\])][\"'»”’」』]*\s*\Z")
 #: A word, or a character of a script without spaces, with the marks that belong to it.
@@ -154,7 +154,9 @@ def _gather(
 
 def _is_said_by_one(before: Sequence[_Line], after: Sequence[_Line]) -> bool:
     """Whether lines are from the same cue and, if it has two speakers, the same speaker."""
-    return before[-1].cue == after[0].cue and not _SPEAKER.match(after[0].raw)
+    speaker = _SPEAKER.match(after[0].raw)
+    is_other = speaker and not (speaker[1] and before[0].raw.startswith(speaker[1]))
+    return before[-1].cue == after[0].cue and not is_other
 
 
 def _goes_on(before: Sequence[_Line], after: Sequence[_Line]) -> bool:
