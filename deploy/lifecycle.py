@@ -234,6 +234,7 @@ def list_options(stack: Stack | None) -> dict[str, str]:
         "BACKEND": stack.backend,
         "ADDRESS": stack.address,
         "HEAD": stack.head,
+        "--port-offset": str(stack.port_offset or ""),
         "the code": stack.version,
     }
     given = {name: value for name, value in options.items() if value}

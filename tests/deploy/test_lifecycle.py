@@ -185,11 +185,11 @@ def test_what_changes_and_what_is_kept_is_named_without_secrets():
     last = Stack(Path("run"), **RUNS)
     url = {"BABELGATE_DATABASE_URL": "postgresql://user:secret@host/name"}
     given = {"BABELGATE_KEYS": "off", **url}
-    said = Stack(Path("run"), Path("b map"), settings=given)
+    said = Stack(Path("run"), Path("b map"), port_offset=2, settings=given)
     changed, kept = lifecycle.describe_start(last, said, lifecycle.complete(said, last))
     assert changed == (
-        "Changed: BABELGATE_DATABASE_URL: (not shown) → (not shown), "
-        "BABELGATE_KEYS: required → off, CONFIG: a map → b map"
+        "Changed: --port-offset: 1 → 2, BABELGATE_DATABASE_URL: (not shown) → "
+        "(not shown), BABELGATE_KEYS: required → off, CONFIG: a map → b map"
     )
     assert "HF_TOKEN=(not shown), MODEL=a, TLS=b,c" in kept
     assert lifecycle.describe_start(None, said, said) == []
