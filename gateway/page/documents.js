@@ -93,11 +93,12 @@ async function download(job) {
     const answer = await persist(() => ask(`documents/${job.id}/result`));
     const [, named] = /filename\*=UTF-8''([^;]+)/.exec(answer.headers.get("Content-Disposition") ?? "") ?? [];
     save(await answer.blob(), named ? decodeURIComponent(named) : job.name);
+    delete job.said;
   } catch (error) {
     job.said = explain(error);
     if (error.status === 404) job.status = "expired";
-    show();
   }
+  show();
 }
 
 async function remove(job) {

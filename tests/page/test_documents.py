@@ -58,8 +58,15 @@ def test_several_documents_are_translated_and_downloaded(tab, stage, files):
     assert float(first.locator("progress").get_attribute("value") or 0) == 0.25
     for document in find_documents(tab, stage, 2):
         finish(document)
+    second = find_job(tab, "two & <b>.txt")
+    failure = {"status": 500, "json": {"detail": "Broken."}}
+    tab.page.route("**/result", lambda route: route.fulfill(**failure), times=1)
+    second.get_by_role("button", name="Download").click()
+    expect(second).to_contain_text("Broken.")
+    tab.faults.clear()  # the browser logs the status
     with tab.page.expect_download() as download:
-        find_job(tab, "two & <b>.txt").get_by_role("button", name="Download").click()
+        second.get_by_role("button", name="Download").click()
+    expect(second).not_to_contain_text("Broken.")
     # The browser replaces characters that a file system may not allow.
     assert download.value.suggested_filename == "two & _b_.fr.txt"
     assert Path(download.value.path()).read_text() == RESULT
