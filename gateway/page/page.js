@@ -26,6 +26,7 @@ function beginViews() {
   for (const link of links) {
     link.hidden = !views.includes(link.hash.slice(1));
     link.addEventListener("click", (event) => {
+      if (event.ctrlKey || event.metaKey || event.shiftKey) return; // another tab or window
       event.preventDefault();
       window.history.pushState(null, "", link.hash);
       showView();

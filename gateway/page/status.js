@@ -17,7 +17,10 @@ let controller = null;
 
 export function begin() {
   document.addEventListener("view", ({ detail }) => {
-    controller?.abort();
+    if (controller) {
+      controller.abort();
+      tell(null); // nobody would take back that there was no answer
+    }
     controller = detail === "status" ? new AbortController() : null;
     if (controller) watch(controller.signal);
   });

@@ -149,6 +149,20 @@ def test_the_state_of_the_stack_is_shown_and_refreshed(tab, stage):
         stage.torchserve.loading.clear()
 
 
+def test_a_view_takes_its_notice_along_and_opens_in_another_tab(tab):
+    tab.page.route("**/status", lambda route: route.fulfill(status=503))
+    views = tab.page.locator("nav")
+    views.get_by_role("link", name="Status").click()
+    expect(tab.find("notice")).to_contain_text("The service cannot be reached.")
+    tab.faults.clear()  # the browser logs the status
+    views.get_by_role("link", name="Text").click()
+    expect(tab.find("notice")).to_be_hidden()
+    with tab.page.context.expect_page() as other:
+        views.get_by_role("link", name="Documents").click(modifiers=["Control"])
+    other.value.close()
+    expect(tab.find("text")).to_be_visible()
+
+
 # A proxy may answer with a date, for which the page waits a second.
 @pytest.mark.parametrize("after", ["1", "Wed, 21 Oct 2026 07:28:00 GMT"])
 def test_a_busy_stack_is_asked_again_when_it_wants_to_be(tab, stage, after):
