@@ -6,12 +6,13 @@ import csv
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import dropwhile, islice
 from pathlib import Path
 from typing import TypeAlias
 
 from documents.errors import DamagedDocument, DocumentTooLarge
-from documents.formats.encoding import MAX_LINE, Encoding, stream_lines
+from documents.formats.encoding import MAX_LINE, Encoding, stream, stream_lines
 from documents.formats.format import Edit, Parts, is_prose, make_format, surround
 
 _DELIMITERS = ",;\t|"
@@ -25,6 +26,9 @@ _MAX_CELLS = 1 << 16
 _DECLARED = re.compile(r'"?sep=([^\w\s"]|\t)"?[\r\n]*')
 #: The beginning of a formula in spreadsheets.
 _FORMULA = re.compile(r"\s*(?:[=@]|[-+]\S)")
+#: A quote after a backslash, as MySQL and Spark write it, and one that ends no cell.
+_ESCAPED = re.compile(r'(?<!\\)((?:\\\\)*+)\\"')
+_INNER = re.compile(_ESCAPED.pattern + r'(?![",;\t|\r\n]|\Z)')
 #: A column name that is meant for programs.
 _IDENTIFIER = re.compile(r"[a-z][a-z0-9_-]*", re.ASCII)
 
@@ -32,8 +36,12 @@ _IDENTIFIER = re.compile(r"[a-z][a-z0-9_-]*", re.ASCII)
 Row: TypeAlias = tuple[str, list[tuple[int, int, str]]]
 
 
-def _split(lines: Iterator[str], delimiter: str) -> Iterator[Row]:
+def _split(path: Path, encoding: Encoding, delimiter: str) -> Iterator[Row]:
     """Yield each row. The positions of cells include their quotes."""
+    lines = stream_lines(path, encoding)
+    is_escaped = _INNER.search(next(stream(path, encoding), ""))
+    # Doubled instead, all other characters keep their place.
+    double = partial(_ESCAPED.sub, r'\1""') if is_escaped else str
     mark = re.escape(delimiter)
     cell = re.compile(
         rf'((?:"(?:[^"]++|"")*+"[^{mark}\r\n]*+|(?!")[^{mark}\r\n]*+))'
@@ -50,7 +58,7 @@ def _split(lines: Iterator[str], delimiter: str) -> Iterator[Row]:
                 raise DocumentTooLarge(
                     f"Row {number:,} has more than {MAX_LINE:,} characters"
                 )
-            yield line
+            yield double(line)
         if taken:
             raise DamagedDocument(f"A quoted cell in row {number:,} is not closed")
 
@@ -59,7 +67,7 @@ def _split(lines: Iterator[str], delimiter: str) -> Iterator[Row]:
         if len(values) > _MAX_CELLS:
             raise DocumentTooLarge(f"Row {number:,} has more than {_MAX_CELLS:,} cells")
         row = "".join(taken)
-        found = zip(cell.finditer(row), values, strict=False)
+        found = zip(cell.finditer(double(row)), values, strict=False)
         yield row, [(*each.span(1), value) for each, value in found]
         number, left = number + 1, MAX_LINE
         taken.clear()
@@ -83,7 +91,7 @@ def _find_delimiter(path: Path, encoding: Encoding) -> tuple[str, int]:
 
 def _sample(path: Path, encoding: Encoding, delimiter: str) -> Iterator[Row]:
     """Yield the first rows, as far as they can be read with a delimiter."""
-    rows = _split(stream_lines(path, encoding), delimiter)
+    rows = _split(path, encoding, delimiter)
     left = _SAMPLE_CHARACTERS
     try:
         for row, cells in islice(rows, _SAMPLE_ROWS):
@@ -123,21 +131,23 @@ def _find_edits(
     for start, end, cell in cells:
         text = cell.strip()
         if is_prose(text) and not _FORMULA.match(text):
-            write = _make_writer(cell, mark, is_quoted=row[start] == '"')
+            write = _make_writer(cell, mark, row[start:end])
             yield Edit(start, end, (text,), write)
 
 
 def _make_writer(
-    cell: str, delimiter: str, *, is_quoted: bool
+    cell: str, delimiter: str, raw: str
 ) -> Callable[[Sequence[str], str], str]:
     # In a table of one column, any delimiter would begin another.
     is_alone = delimiter == _NO_DELIMITER and set(cell).isdisjoint(_DELIMITERS)
     marks = {*'"\r\n', *(_DELIMITERS if is_alone else delimiter)}
+    is_escaped = _ESCAPED.search(raw[1:-1].replace('""', ""))
+    quote = '\\"' if is_escaped else '""'
 
     def write(new: Sequence[str], _: str) -> str:
         value = surround(cell, new[0])
-        if is_quoted or not marks.isdisjoint(value):
-            return '"{}"'.format(value.replace('"', '""'))
+        if raw.startswith('"') or not marks.isdisjoint(value):
+            return '"{}"'.format(value.replace('"', quote))
         return value
 
     return write
@@ -146,7 +156,7 @@ def _make_writer(
 def _find_rows(path: Path, encoding: Encoding) -> Parts:
     """Yield each row with its edits. Only one row is in memory at a time."""
     delimiter, kept = _find_delimiter(path, encoding)
-    rows = _split(stream_lines(path, encoding), delimiter)
+    rows = _split(path, encoding, delimiter)
     for number, (row, cells) in enumerate(rows):
         yield row, () if number < kept else _find_edits(row, cells, delimiter)
 
