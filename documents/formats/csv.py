@@ -6,6 +6,7 @@ import csv
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import dropwhile, islice
 from pathlib import Path
@@ -93,15 +94,13 @@ def _sample(path: Path, encoding: Encoding, delimiter: str) -> Iterator[Row]:
     """Yield the first rows, as far as they can be read with a delimiter."""
     rows = _split(path, encoding, delimiter)
     left = _SAMPLE_CHARACTERS
-    try:
+    # If it is no table with this delimiter; errors with the chosen one are raised later.
+    with suppress(DamagedDocument, DocumentTooLarge):
         for row, cells in islice(rows, _SAMPLE_ROWS):
             yield row, cells
             left -= len(row)
             if left < 0:
                 return
-    except (DamagedDocument, DocumentTooLarge):
-        # It is no table with this delimiter. Errors with the chosen one are raised later.
-        return
 
 
 def _rate(path: Path, encoding: Encoding, delimiter: str) -> tuple[bool, int, int]:
