@@ -59,14 +59,10 @@ class Registry:
     def find(self, token: str | None) -> ApiKey:
         """Return the key of a token. Raises InvalidKey, or KeysUnavailable if the database
         cannot be asked whether it exists."""
-        if token is None:
-            raise InvalidKey(is_given=False)
-        key_id = read_id(token)
-        if key_id is None:
-            raise InvalidKey(is_given=True)
-        key = self.find_by_id(key_id)
-        if not key.matches(token):
-            raise InvalidKey(is_given=True)
+        key_id = read_id(token or "")
+        key = self.find_by_id(key_id) if key_id else None
+        if not (token and key and key.matches(token)):
+            raise InvalidKey(is_given=token is not None)
         return key
 
     def find_by_id(self, key_id: str) -> ApiKey:

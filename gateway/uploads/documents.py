@@ -65,22 +65,6 @@ Given = ParamSpec("Given")
 Out = TypeVar("Out")
 
 
-@cache
-def _find_pool(hub: Any) -> ThreadPool:
-    """Return the threads of a loop that wait for the disk. The loop's own also look up the
-    addresses of models: a disk that hangs must not keep them from that."""
-    return ThreadPool(_THREADS, hub)
-
-
-def _run(
-    function: Callable[Given, Out], *args: Given.args, **kwargs: Given.kwargs
-) -> Out:
-    """Call a function that uses the disk, in a thread. Raises DeadlineExceeded if the disk
-    hangs; what has begun may still be done."""
-    with Timeout(_DISK_S, DeadlineExceeded("the disk answered")):
-        return call_in_thread(_find_pool(get_hub()), function, *args, **kwargs)
-
-
 @contextmanager
 def _explained() -> Iterator[None]:
     """Raise problems for errors of documents."""
@@ -94,6 +78,22 @@ def _explained() -> Iterator[None]:
         if error.errno in NO_ROOM:
             raise DiskFull("The server has no room for the document.") from error
         raise
+
+
+@cache
+def _find_pool(hub: Any) -> ThreadPool:
+    """Return the threads of a loop that wait for the disk. The loop's own also look up the
+    addresses of models: a disk that hangs must not keep them from that."""
+    return ThreadPool(_THREADS, hub)
+
+
+def _run(
+    function: Callable[Given, Out], *args: Given.args, **kwargs: Given.kwargs
+) -> Out:
+    """Call a function that uses the disk, in a thread. Raises NoDocument, DiskFull, and
+    DeadlineExceeded if the disk hangs; what has begun may still be done."""
+    with _explained(), Timeout(_DISK_S, DeadlineExceeded("the disk answered")):
+        return call_in_thread(_find_pool(get_hub()), function, *args, **kwargs)
 
 
 class Documents:
@@ -162,7 +162,6 @@ class Documents:
             undo.pop_all()
             return accepted
 
-    @_explained()
     def find(
         self, owner: str, document_id: str, password: str | None = None
     ) -> DocumentFolder:
@@ -228,13 +227,11 @@ class Documents:
             _run(log.close)  # which may write what is left
 
 
-@_explained()
 def read_state(document: DocumentFolder) -> State:
     """Read the progress of a document. Raises NoDocument."""
     return _run(document.read_state)
 
 
-@_explained()
 def read_file(path: Path) -> tuple[Iterable[bytes], int]:
     """Return a file's content in pieces, as the body of an answer, which closes the file, and
     its size. Raises NoDocument."""
