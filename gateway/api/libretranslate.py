@@ -229,7 +229,7 @@ def _make_files(services: Services) -> tuple[Blueprint, Blueprint]:
     )
     def translate_file(request: GatewayRequest) -> TranslatedFile:
         call = request.open_call(limit_s=service.settings.upload_timeout_s)
-        document = documents.receive(request, partial(_read_form, service))
+        document = documents.receive(request, partial(_read_form, service, request))
         try:
             while not (state := read_state(document)).is_over:
                 call.check("the file was translated; POST /documents does not wait")
@@ -346,9 +346,10 @@ def _describe_frontend(services: Services) -> Frontend:
     }
 
 
-def _read_form(service: TranslationService, fields: Fields) -> DocumentRequest:
+def _read_form(
+    service: TranslationService, request: GatewayRequest, fields: Fields
+) -> DocumentRequest:
     given = parse_fields(FileForm, fields, _WORDING)
-    return DocumentRequest(
-        source=service.read_source(given.source, "source", _WORDING),
-        target=service.read_target(given.target, "target", _WORDING),
-    )
+    source = service.read_source(given.source, "source", _WORDING)
+    target = service.read_target(given.target, "target", _WORDING)
+    return service.check_document(DocumentRequest(source, target), request.owner)

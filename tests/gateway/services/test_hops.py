@@ -250,12 +250,21 @@ def test_other_apis_refuse_it_in_their_own_words(serve):
     assert refused.json["message"] == f"target_lang: {NO_WAY}"
 
 
-def test_a_document_without_a_way_is_refused_at_once(serve):
-    form: dict[str, Any] = {"src_lang": "de", "tgt_lang": "ja"}
+@pytest.mark.parametrize(
+    ("path", "source", "target", "status"),
+    [
+        ("/documents", "src_lang", "tgt_lang", 422),
+        ("/translate_file", "source", "target", 400),
+    ],
+)
+def test_a_document_without_a_way_is_refused_at_once(
+    serve, path, source, target, status
+):
+    form: dict[str, Any] = {source: "de", target: "ja"}
     form["file"] = BytesIO(b"Hallo"), "a.txt"
-    refused = serve().post("/documents", data=form)
-    assert refused.status_code == 422
-    assert "'ja' is not served from 'de'" in refused.json["detail"]
+    refused = serve().post(path, data=form)
+    assert refused.status_code == status
+    assert f"{target}: 'ja' is not served from 'de'" in refused.text
 
 
 def test_the_languages_have_the_ways_from_each(serve):
