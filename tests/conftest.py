@@ -159,5 +159,5 @@ def promtool() -> Path:
 
 @pytest.fixture
 def full_disk() -> Mock:
-    """What fails as a write does on a full disk."""
+    """A function that fails like a write to a full disk."""
     return Mock(side_effect=OSError(ENOSPC, "No space left on device"))

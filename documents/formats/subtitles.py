@@ -20,7 +20,7 @@ _TIMES = re.compile(r"\s*\d[\d:.,]*\s*-->\s*\d[\d:.,]*")
 _TAG = re.compile(r"</?[a-zA-Z][^<>\r\n]*>|<\d[\d:.]*>|\{[\\a-zA-Z][^{}\r\n]*\}")
 #: The start of what another speaker says, after its tags: `- Hi.`, `JOHN: Hi.`, `<v John>Hi.`
 _SPEAKER = re.compile(
-    r"(?:\s|<(?!v[ .])[^<>]*>|\{[^{}]*\})*+"
+    r"(?:\s|<(?!v[ .])[^<>]*>|\{[^{}]*\})*"
     r"(?:(?:[-–—‐]|>>|(?:&gt;){2}|[^\W\d_a-z][^a-z:]{,20}:\s)\s*\S|(<v[ .][^>]*>))"
 )
 _END = re.compile(r"[.!?…:;。！？।۔؟♪\])][\"'»”’」』]*\s*\Z")
