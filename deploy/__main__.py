@@ -34,20 +34,11 @@ app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
 RUN = ROOT / variables.RUN_DIR.default
 
 command = make_command(
-    app,
-    Path(__file__).with_name("options.yaml"),
-    nodes.AddressError,
-    CatalogError,
-    ModelError,
-    SettingsError,
-    StackError,
-    ManagementError,
-    DashboardError,
-    DeploymentError,
-    OSError,
-    KeyboardInterrupt,
+    app, Path(__file__).with_name("options.yaml"),
+    nodes.AddressError, CatalogError, ModelError, SettingsError, StackError,
+    ManagementError, DashboardError, DeploymentError, OSError, KeyboardInterrupt,
     OverflowError,  # a port above 65535
-)
+)  # fmt: skip
 
 
 @command()

@@ -24,14 +24,9 @@ from handlers.engine.directories import ModelError
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
 command = make_command(
-    app,
-    Path(__file__).with_name("options.yaml"),
-    CatalogError,
-    ModelError,
-    SettingsError,
-    StackError,
-    OSError,
-)
+    app, Path(__file__).with_name("options.yaml"),
+    CatalogError, ModelError, SettingsError, StackError, OSError,
+)  # fmt: skip
 
 #: The module through which supervisord starts a program: it kills processes left by an earlier
 #: start and opens the log file. A container has neither.

@@ -57,15 +57,9 @@ class TorchServe:
     def show_map(self, models: Catalog) -> None:
         """Show which model runs where. Raises ModelError if a local one lacks a language."""
         table = make_table(
-            "serves",
-            "device",
-            "engine",
-            "precision",
-            "workers",
-            "batch",
-            "delay ms",
-            "queue",
-        )
+            "serves", "device", "engine", "precision",
+            "workers", "batch", "delay ms", "queue",
+        )  # fmt: skip
         for model in models.models:
             s = model.settings
             found = checkpoint.locate(s.model, checkpoint.default_cache())

@@ -32,6 +32,9 @@ _TORCHSERVE = (INFERENCE, MANAGEMENT, METRICS, 7070, 7071)
 _PORTS = (DOOR, GATEWAY, EXPORTER, *_TORCHSERVE, *nodes.PORTS.fixed)
 _PORT = re.compile(r"\b(" + "|".join(map(str, _PORTS)) + r")\b")
 STATE = "stack.json"
+_FOLDERS = (
+    "nginx/temp", "nginx/logs", "torchserve/store", "torchserve/tmp", "logs", "ray",
+)  # fmt: skip
 _PACKAGES = (
     "catalog", "clients", "contract", "deploy", "documents", "gateway",
     "handlers", "ray_backend", "text", "torchserve_backend",
@@ -215,14 +218,7 @@ class Stack:
             self.remember()
 
     def _make_folders(self) -> None:
-        for folder in (
-            "nginx/temp",
-            "nginx/logs",
-            "torchserve/store",
-            "torchserve/tmp",
-            "logs",
-            "ray",
-        ):
+        for folder in _FOLDERS:
             (self.run / folder).mkdir(parents=True, exist_ok=True)
 
     def remember(self) -> None:
