@@ -28,7 +28,7 @@ _DECLARED = re.compile(r'"?sep=([^\w\s"]|\t)"?[\r\n]*')
 #: The beginning of a formula in spreadsheets.
 _FORMULA = re.compile(r"\s*(?:[=@]|[-+]\S)")
 #: A quote after a backslash, as MySQL and Spark write it, and one that ends no cell.
-_ESCAPED = re.compile(r'(?<!\\)((?:\\\\)*+)\\"')
+_ESCAPED = re.compile(r'(?<!\\)((?:\\\\)*)\\"')
 _INNER = re.compile(_ESCAPED.pattern + r'(?![",;\t|\r\n]|\Z)')
 #: A column name that is meant for programs.
 _IDENTIFIER = re.compile(r"[a-z][a-z0-9_-]*", re.ASCII)
