@@ -27,9 +27,9 @@ VOID = frozenset(
 #: The start tags before which the end tag of an element may be omitted (13.1.2.4).
 _ENDED_BY: Mapping[str, Collection[str]] = {
     "p": frozenset(
-        """address article aside blockquote details dialog div dl fieldset figcaption figure
-        footer form h1 h2 h3 h4 h5 h6 header hgroup hr main menu nav ol p pre search section
-        table ul""".split()
+        """address article aside blockquote dd details dialog div dl dt fieldset figcaption
+        figure footer form h1 h2 h3 h4 h5 h6 header hgroup hr li main menu nav ol p pre search
+        section table tbody td tfoot th tr ul""".split()
     ),
     **dict.fromkeys(("dd", "dt"), ("dd", "dt")),
     **dict.fromkeys(("td", "th"), ("tbody", "td", "tfoot", "th", "tr")),
@@ -107,7 +107,7 @@ def scan(source: str, *, is_xml: bool = False) -> Iterator[Token]:
 
 def _end_before(token: Token, opened: list[str]) -> Iterator[Token]:
     """Yield the end tags omitted before a token, and update the names of `opened` elements."""
-    if not token.name or token.name in INLINE:
+    if token.name in ("", *_RUBY, *_READINGS) or token.name in INLINE:
         return
     if token.is_start:
         while opened and token.name in _ENDED_BY.get(opened[-1], ()):

@@ -114,7 +114,7 @@ _PART = re.compile("\ufdd0[0-9a-f]{32}\ufdd0")
 MAX_PLACEHOLDERS = 100
 
 #: The marks that may follow a sentence's last tags, but that its model must see.
-_TONES = "!?！？؟"
+_TONES, _SPACES = "!?！？؟", " \u00a0\u202f"
 
 Piece = str | Segment | ClosingTags | Separator | PartStart
 
@@ -148,7 +148,7 @@ class Document:
                 shown.append(given[number])
                 number += 1
             elif isinstance(piece, ClosingTags):
-                body = shown[-1].rstrip(f"{_TONES} \u00a0\u202f")
+                body = shown[-1].rstrip(_TONES + _SPACES)
                 shown.append(piece.tags + shown[-1][len(body) :])
                 shown[-2] = body
             else:
@@ -367,7 +367,9 @@ def _find_core(
     # Its marks outside of tags belong to it: `¿<b>Es ella</b>?`
     start -= text.endswith(("¿", "¡"), 0, start)
     if last < len(placeholders) and placeholders[last][:2] == (end, end):
-        end = len(text) - len(text[end:].lstrip(_TONES))
+        rest = text[end:].lstrip(_SPACES)
+        if rest.startswith(tuple(_TONES)):
+            end = len(text) - len(rest.lstrip(_TONES))
     return slice(start, end), slice(first, last)
 
 
