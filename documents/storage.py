@@ -530,7 +530,7 @@ class DocumentStorage:
 def describe(order: Order, state: State) -> dict[str, Any]:
     """The progress of a document, for its owner and its webhook."""
     expires_at = state.expires_at
-    return {
+    status = {
         "id": order.id,
         "name": order.name,
         "status": state.status,
@@ -542,7 +542,8 @@ def describe(order: Order, state: State) -> dict[str, Any]:
         "created_at": write_time(round(order.created_at)),
         "expires_at": expires_at and write_time(round(min(expires_at, _LAST_TIME))),
         "error": dict(state.error) if state.error else None,
-    } | ({"warnings": [*state.warnings]} if state.warnings else {})
+    }
+    return status | ({"warnings": [*state.warnings]} if state.warnings else {})
 
 
 def read_document(folder: Path) -> DocumentFolder:

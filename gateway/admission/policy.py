@@ -200,10 +200,13 @@ def has_capacity(seen: Snapshot, cost: float, size: int) -> bool:
         return True
     if load.sent_bytes + size > window.size:
         return False
-    return (
+    is_own_part = (
         own.sent_rows < window.rows / seen.processes
         and own.sent + cost <= window.cost / seen.processes
-    ) or (load.sent_rows < window.rows and load.sent + cost <= window.cost)
+    )
+    return is_own_part or (
+        load.sent_rows < window.rows and load.sent + cost <= window.cost
+    )
 
 
 def is_too_late(seen: Snapshot, cost: float, deadline: float) -> bool:

@@ -450,7 +450,8 @@ def _read_form(fields: Fields, service: TranslationService) -> DocumentRequest:
     own = given.filename.lower().rpartition(".")[2]
     if given.output_format.lower().lstrip(".") not in ("", own):
         raise WORDING.refuse("output_format", "expected the file's own format")
-    return DocumentRequest(source, target, next(iter(_read_glossaries(given, 1)), None))
+    glossary = next(iter(_read_glossaries(given, 1)), None)
+    return DocumentRequest(source, target, glossary)
 
 
 def _describe_progress(document: DocumentFolder, state: State) -> Progress:
