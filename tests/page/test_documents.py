@@ -72,18 +72,6 @@ def test_several_documents_are_translated_and_downloaded(tab, stage, files):
     assert Path(download.value.path()).read_text() == RESULT
 
 
-def test_the_target_follows_that_of_texts_until_it_is_chosen(tab):
-    views = tab.page.locator("nav")
-    views.get_by_role("link", name="Text").click()
-    tab.find("target").select_option("ko")
-    views.get_by_role("link", name="Documents").click()
-    expect(tab.find("document-target")).to_have_value("ko")
-    tab.find("document-target").select_option("de")
-    views.get_by_role("link", name="Status").click()
-    views.get_by_role("link", name="Documents").click()
-    expect(tab.find("document-target")).to_have_value("de")
-
-
 def test_a_document_can_be_dropped(tab, stage):
     given = tab.page.evaluate_handle(
         """() => {

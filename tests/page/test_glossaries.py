@@ -67,6 +67,10 @@ def test_a_glossary_is_made_changed_and_used(tab, stage):
     expect(offered).to_have_count(2)
     tab.page.get_by_role("link", name="Text").click()
     tab.page.get_by_role("link", name="Documents").click()
+    expect(offered).to_have_count(2)  # a target that is chosen here stays
+    tab.page.get_by_role("link", name="Text").click()
+    tab.find("target").select_option("de")
+    tab.page.get_by_role("link", name="Documents").click()
     expect(offered).to_have_count(1)
 
 
