@@ -113,22 +113,22 @@ MAX_FILE_LINES, MAX_FUNCTION_LINES = 600, 60
 LONG = {"ray_backend/bulk/command.py: command"}
 #: The bounds of the whole: growth costs a deletion elsewhere. Lower them when something goes.
 BOUNDS = {
-    "lines of source": 46_340,
-    "lines of tests": 44_820,
+    "lines of source": 46_500,
+    "lines of tests": 44_990,
     "modules": 292,
-    "words of documentation": 37_600,
+    "words of documentation": 37_700,
     "settings": 80,
 }
 #: Lines of each folder when the bounds were set, to name those that grew.
 LINES = """
-    benchmarks:5178 catalog:1795 clients:3021 contract:1455 deploy:2646 documents:6406
-    gateway:13630 handlers:3442 models:2267 ray_backend:2442 tests/*.py:3056
-    tests/benchmarks:1562 tests/catalog:1357 tests/chaos:926 tests/clients:2284
-    tests/cluster:523 tests/contract:727 tests/deploy:2520 tests/documents:3706
-    tests/durability:984 tests/e2e:4733 tests/fuzz:338 tests/gateway:10994
-    tests/handlers:3521 tests/models:775 tests/page:1708 tests/ray_backend:2589
-    tests/text:1489 tests/torchserve_backend:750 tests/upgrade:272 text:3451
-    torchserve_backend:602
+    benchmarks:5178 catalog:1804 clients:3025 contract:1499 deploy:2673 documents:6449
+    gateway:13674 handlers:3427 models:2270 ray_backend:2431 tests/*.py:3071
+    tests/benchmarks:1561 tests/catalog:1354 tests/chaos:936 tests/clients:2293
+    tests/cluster:507 tests/contract:728 tests/deploy:2518 tests/documents:3700
+    tests/durability:984 tests/e2e:4741 tests/fuzz:338 tests/gateway:11076
+    tests/handlers:3507 tests/models:775 tests/page:1767 tests/ray_backend:2595
+    tests/text:1507 tests/torchserve_backend:755 tests/upgrade:272 text:3468
+    torchserve_backend:601
 """
 #: Class names that several files use. An API's schemas are named in its own words, and OpenAPI
 #: adds the API's name; a `Translation` is also a class of an engine.
