@@ -154,8 +154,8 @@ _PAIRS = {
 
 #: The link of a wiki; if it has a text of its own, only what is around that.
 _WIKI_LINK = re.compile(
-    r"(?P<wiki_open>!?\[\[[^][|\n]+\|(?=[^][\n]+\]\]))"
-    r"|(?P<wiki_link>!?\[\[[^][|\n]+\]\](?![(\[]))|(?P<wiki_close>\]\](?![(\[]))"
+    r"(?P<wiki_open>!?\[\[[^][|\n]+\|(?=[^][\n]+\]\](?![(\[])))"
+    r"|(?P<wiki_link>!?\[\[[^][|\n]+\]\](?![(\[]))|(?P<wiki_close>\]\])"
 )
 #: CommonMark allows labels of this length.
 _LABEL = re.compile(r"\[\^[^\]\s]{1,999}\]")
@@ -189,10 +189,16 @@ def make_parser() -> MarkdownIt:
 
 def _read_wiki_link(state: StateInline, silent: bool) -> bool:
     found = _WIKI_LINK.match(state.src, state.pos, state.posMax)
-    if found and not silent:
+    place = state.src, state.pos
+    # Other `]]`, as in `f(a[, b[, c]])`, end no link.
+    if not found or (found["wiki_close"] and state.env.get("wiki_end") != place):
+        return False
+    if found["wiki_open"]:
+        state.env["wiki_end"] = state.src, state.src.find("]]", found.end())
+    if not silent:
         state.push(str(found.lastgroup), "a", 0)
-    state.pos = found.end() if found else state.pos
-    return found is not None
+    state.pos = found.end()
+    return True
 
 
 def _bound_label(rule: Rule, state: StateInline, silent: bool) -> bool:
