@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+import regex
+
 from contract.markup import unescape
 from documents.errors import DamagedDocument
 from documents.formats import inline
@@ -19,9 +21,9 @@ _MOST_CUES, _MOST_CHARACTERS = 3, 250
 _TIMES = re.compile(r"\s*\d[\d:.,]*\s*-->\s*\d[\d:.,]*")
 _TAG = re.compile(r"</?[a-zA-Z][^<>\r\n]*>|<\d[\d:.]*>|\{[\\a-zA-Z][^{}\r\n]*\}")
 #: The start of what another speaker says, after its tags: `- Hi.`, `JOHN: Hi.`, `<v John>Hi.`
-_SPEAKER = re.compile(
-    r"(?:\s|<(?!v[ .])[^<>]*>|\{[^{}]*\})*"
-    r"(?:(?:[-–—‐]|>>|(?:&gt;){2}|[^\W\d_a-z][^a-z:]{,20}:\s)\s*\S|(<v[ .][^>]*>))"
+_SPEAKER = regex.compile(
+    r"(?:\s|<(?!v[ .])[^<>]*+>|\{[^{}]*+\})*+"
+    r"(?:(?:[-–—‐]|>>|(?:&gt;){2}|\p{Lu}[^\p{Ll}\p{Lo}:]{,20}:\s)\s*\S|(<v[ .][^>]*>))"
 )
 _END = re.compile(r"[.!?…:;。！？।۔؟♪\])][\"'»”’」』]*\s*\Z")
 #: A word, or a character of a script without spaces, with the marks that belong to it.
