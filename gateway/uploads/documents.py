@@ -2,7 +2,6 @@
 translations. Nothing here waits for the disk on the loop, or keeps a file in memory."""
 
 import hmac
-import os
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -13,9 +12,7 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from gevent import Timeout, get_hub
-from gevent.fileobject import FileObjectThread
 from gevent.threadpool import ThreadPool
-from werkzeug.wsgi import FileWrapper
 
 from contract import durable
 from contract.dialects import OURS, find_dialect
@@ -233,12 +230,18 @@ def read_state(document: DocumentFolder) -> State:
 
 
 def read_file(path: Path) -> tuple[Iterable[bytes], int]:
-    """Return a file's content in pieces, as the body of an answer, which closes the file, and
-    its size. Raises NoDocument."""
-    file, pool = _run(FileIO, path), _find_pool(get_hub())
-    size = os.fstat(file.fileno()).st_size
-    content = FileObjectThread(file, "rb", 0, threadpool=pool)
-    return FileWrapper(content, READ_BYTES), size
+    """Return a file's content in pieces, and its size. Raises NoDocument, and like `_run` while
+    the pieces are read."""
+    return _read_pieces(path), _run(path.stat).st_size
+
+
+def _read_pieces(path: Path) -> Iterator[bytes]:
+    file = _run(FileIO, path)
+    try:
+        while piece := _run(file.read, READ_BYTES):
+            yield piece
+    finally:
+        _run(file.close)
 
 
 def _read_field(part: FormPart) -> str:

@@ -16,6 +16,7 @@ from flask.testing import FlaskClient
 
 from contract.webhooks import Webhook
 from documents.storage import NOBODY, DocumentFolder, DocumentStorage, State
+from gateway.errors import DeadlineExceeded
 from gateway.http.request import Call
 from gateway.uploads import documents as uploads
 from tests.gateway.http.test_event_stream import read
@@ -142,6 +143,20 @@ def test_a_disk_that_hangs_stops_only_what_needs_it(client, storage, monkeypatch
     os.close(answer)
     gevent.joinall(looks)
     assert client.get(path).json["status"] == "queued"
+
+
+def test_a_download_waits_for_a_disk_that_hangs_only_for_a_time(
+    client, storage, monkeypatch
+):
+    monkeypatch.setattr("gateway.uploads.documents._DISK_S", 0.2)
+    document = find(storage, upload(client, **OURS))
+    end(document)
+    document.result.unlink()
+    os.mkfifo(document.result)
+    answer = os.open(document.result, os.O_RDWR)
+    with gevent.Timeout(5), pytest.raises(DeadlineExceeded):
+        client.get(f"/documents/{document.order.id}/result")
+    os.close(answer)
 
 
 def test_an_unknown_field_of_a_form_is_named(client):
