@@ -18,7 +18,7 @@ from catalog import CatalogError
 from catalog.display import console, make_command
 from deploy import launch, programs, stack
 from deploy.serving import choose_serving
-from deploy.stack import ROOT, Stack, StackError
+from deploy.stack import ROOT, Backend, Stack, StackError
 from gateway.settings import SettingsError
 from handlers.engine.directories import ModelError
 
@@ -44,12 +44,9 @@ def prepare(
 ) -> None:
     """Fill the run directory: configuration, the map's copy, and models for TorchServe."""
     is_cluster = os.environ.get("GATEWAY_BACKEND") == "ray"
+    backend: Backend | None = "ray" if is_cluster else None
     wanted = Stack(
-        run_dir,
-        ROOT / map_path,
-        model or None,
-        port_offset,
-        backend="ray" if is_cluster else None,
+        run_dir, ROOT / map_path, model or None, port_offset, backend=backend
     )
     launch.confine("prepare")
     wanted.check_writable()
