@@ -65,6 +65,13 @@ class Tab:
             arg=text,
         )
 
+    def copy(self, button: str) -> str:
+        """Copy by a button, and return what the clipboard has."""
+        self.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        self.find(button).click()
+        expect(self.find("notice")).to_have_text("Copied")
+        return str(self.page.evaluate("navigator.clipboard.readText()"))
+
     @contextmanager
     def hold(self, path: str) -> Iterator[None]:
         """Let the answer to the block's request of a path come after the block."""

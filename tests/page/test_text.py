@@ -96,10 +96,7 @@ def test_a_link_has_the_languages_and_the_text(make_tab, stage):
     link = write_link(stage.url, source="en", target="de", q=SENTENCE)
     tab = make_tab(link)
     tab.wait_for_output(f"de:{SENTENCE}")
-    tab.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    tab.find("link-button").click()
-    expect(tab.find("notice")).to_have_text("Copied")
-    assert tab.page.evaluate("navigator.clipboard.readText()") == link
+    assert tab.copy("link-button") == link
 
 
 def test_languages_can_be_swapped_and_are_remembered(tab):
@@ -139,9 +136,7 @@ def test_a_text_can_be_pasted_copied_and_cleared(tab):
     tab.page.evaluate("text => navigator.clipboard.writeText(text)", SENTENCE)
     tab.find("paste-button").click()
     tab.wait_for_output(f"fr:{SENTENCE}")
-    tab.find("copy-button").click()
-    expect(tab.find("notice")).to_have_text("Copied")
-    assert tab.page.evaluate("navigator.clipboard.readText()") == f"fr:{SENTENCE}"
+    assert tab.copy("copy-button") == f"fr:{SENTENCE}"
     tab.find("clear-button").click()
     expect(tab.find("given")).to_have_value("")
     expect(tab.find("output")).to_be_empty()
@@ -191,11 +186,7 @@ def test_a_warning_stands_below_its_line(tab, stage):
     warning = tab.page.locator(".warning")
     expect(warning).to_contain_text("The model is not sure.")
     assert tab.page.locator(".doubtful").count() == 1
-    tab.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    tab.find("copy-button").click()
-    expect(tab.find("notice")).to_have_text("Copied")
-    copied = tab.page.evaluate("navigator.clipboard.readText()")
-    assert copied == f"fr:{SENTENCE}\nfr:{OTHER}"
+    assert tab.copy("copy-button") == f"fr:{SENTENCE}\nfr:{OTHER}"
 
 
 def test_lines_that_are_known_are_not_asked_for_again(tab):
