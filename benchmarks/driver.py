@@ -29,13 +29,9 @@ QUESTIONS = Path(__file__).with_name("questions.yaml")
 OPTIONS = Path(__file__).with_name("options.yaml")
 #: Errors for which a command shows only the message, without a traceback.
 _REFUSALS = (
-    StackError,
-    ClientError,
-    DashboardError,
-    RequestException,
-    ValueError,
-    SubprocessError,
-)
+    StackError, ClientError, DashboardError, RequestException,
+    ValueError, SubprocessError,
+)  # fmt: skip
 
 Turn = TypeVar("Turn")
 Number = TypeVar("Number", int, float)

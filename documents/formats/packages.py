@@ -54,13 +54,9 @@ _COPY_BYTES = 1 << 20
 _IS_ENCRYPTED = 0x1
 #: The errors that zipfile raises for a file that contradicts its headers.
 _DAMAGES = (
-    zipfile.BadZipFile,
-    zlib.error,
-    EOFError,
-    NotImplementedError,
-    UnicodeDecodeError,
-    struct.error,
-)
+    zipfile.BadZipFile, zlib.error, EOFError,
+    NotImplementedError, UnicodeDecodeError, struct.error,
+)  # fmt: skip
 _LOCAL_HEADER = struct.Struct("<4s5H3L2H")
 
 #: Returns a package's members with texts, and the names of their elements. Raises DocumentError

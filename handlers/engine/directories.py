@@ -15,12 +15,9 @@ from contract.tasks import TRANSLATION
 
 #: The vocabularies of all families of translation models.
 TOKENIZER_FILES = (
-    "sentencepiece.bpe.model",
-    "vocab.json",
-    "tokenizer.json",
-    "source.spm",
-    "target.spm",
-)
+    "sentencepiece.bpe.model", "vocab.json", "tokenizer.json",
+    "source.spm", "target.spm",
+)  # fmt: skip
 SAFE_WEIGHT_FILES = ("model.safetensors", "model.safetensors.index.json")
 #: Only the converter reads pickled weights, and it loads nothing but tensors from them.
 WEIGHT_FILES = (*SAFE_WEIGHT_FILES, "pytorch_model.bin", "pytorch_model.bin.index.json")
