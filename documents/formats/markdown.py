@@ -121,7 +121,7 @@ _EXTENSIONS = (
         | \[\[?_?(?i:TOC)_?\]\]? | \{[ ]?[{%:./#][^{}\r\n]*\}\}? )[ \t]*+(?=\r?$)""",
         "",
     ),
-    (r"^([^\w\[\r\n]*>[ \t]*)\[![^\[\]\r\n]+\][-+]?(?!\()", r"\1#"),
+    (r"^([^\w\[\r\n]*>[ \t]*)\[![^\[\]\r\n]+\][-+]?\\?(?=\s|\Z)", r"\1#"),
     (r"^([ ]{0,3}):(?=[ \t]+\S)", r"\1-"),
 )
 #: The place in a written block after a hard line break, until the block is complete.
