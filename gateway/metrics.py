@@ -7,7 +7,7 @@ import math
 import os
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import product
@@ -318,36 +318,42 @@ class Figures(Collector):
         """Yield the gauges that are computed for each scrape."""
         served = self.find_readiness()
         states = served.states.items()
-        yield _make_gauge(
-            "babelgate_language_ready",
-            "1 if a worker is READY for the language, otherwise 0.",
-            "target",
-            served.languages,
-        )
-        yield _make_gauge(
-            "babelgate_task_ready",
-            "1 if everything in the map for the task is READY, otherwise 0.",
-            "task",
-            served.tasks,
-        )
-        yield _make_gauge(
-            "babelgate_waiting_rows",
-            "Rows that are waiting in the gateway.",
-            "model",
-            self._admission.count_waiting(),
-        )
-        yield _make_gauge(
-            "babelgate_queued_rows",
-            "Rows in a model's queue, behind the gateway's.",
-            "model",
-            {name: state.queued_rows for name, state in states},
-        )
-        yield _make_gauge(
-            "babelgate_batch_size",
-            "Rows in a full batch.",
-            "model",
-            {name: state.batch_size for name, state in states},
-        )
+        for name, meaning, label, values in (
+            (
+                "babelgate_language_ready",
+                "1 if a worker is READY for the language, otherwise 0.",
+                "target",
+                served.languages,
+            ),
+            (
+                "babelgate_task_ready",
+                "1 if everything in the map for the task is READY, otherwise 0.",
+                "task",
+                served.tasks,
+            ),
+            (
+                "babelgate_waiting_rows",
+                "Rows that are waiting in the gateway.",
+                "model",
+                self._admission.count_waiting(),
+            ),
+            (
+                "babelgate_queued_rows",
+                "Rows in a model's queue, behind the gateway's.",
+                "model",
+                {name: state.queued_rows for name, state in states},
+            ),
+            (
+                "babelgate_batch_size",
+                "Rows in a full batch.",
+                "model",
+                {name: state.batch_size for name, state in states},
+            ),
+        ):
+            gauge = GaugeMetricFamily(name, meaning, labels=[label])
+            for labelled, value in values.items():
+                gauge.add_metric([labelled], value)
+            yield gauge
 
     def _list_served(self) -> Iterator[ServedStatus]:
         totals = _add_up([*self._telemetry.add_up().collect(), *self._ask_workers()])
@@ -406,12 +412,3 @@ def _add_up(families: Iterable[Metric]) -> _Totals:
         if status == "429" or status.startswith("5"):
             totals["errors", about] += int(sample.value)
     return totals
-
-
-def _make_gauge(
-    name: str, meaning: str, label: str, values: Mapping[str, float]
-) -> GaugeMetricFamily:
-    gauge = GaugeMetricFamily(name, meaning, labels=[label])
-    for labelled, value in values.items():
-        gauge.add_metric([labelled], value)
-    return gauge
