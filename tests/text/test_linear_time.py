@@ -11,7 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contract.markup import scan
+from documents.formats.csv import _INNER
+from documents.formats.format import is_prose
 from documents.formats.markdown import find_edits
+from documents.formats.subtitles import _SPEAKER
 from gateway.http.message import read_message
 from handlers.engine.translation.guard import find_fault
 from handlers.engine.vision.decoding import _check_scans
@@ -135,6 +138,10 @@ def read_messages(text: str) -> None:
 
 
 PROTECTED = find_protected("Hi {name}")
+MARKDOWN = [
+    "!!! a\n", '" ', "    \n", "{% ", ":::a b ", "import 'a' ", "<code>", ": a\n",
+    "+++\n", "{% highlight ", "> [!a", "[[a]]", "[[a|", "(a", "import a from ",
+]  # fmt: skip
 WORKS: dict[str, tuple[Callable[[str], object], list[str]]] = {
     "restored": (
         lambda text: restore(text, PROTECTED, HTML.write),
@@ -158,12 +165,23 @@ WORKS: dict[str, tuple[Callable[[str], object], list[str]]] = {
     ),
     "Markdown": (
         lambda text: [*find_edits(text), *find_edits(f'!!! a "{text}')],
-        ["!!! a\n", '" ', "    \n", "{% ", ":::a b ", "import 'a' ", "<code>", ": a\n"],
+        MARKDOWN,
     ),
+    "speakers of subtitles": (_SPEAKER.match, ["<i>", "{b}", "<", "{", "A", "<v "]),
+    "quotes of CSV": (_INNER.search, ["\\", '\\"', '"', '\\",']),
+    "values of JSON": (is_prose, ["<a>", "<a>b</a>", "<", "a", "{", "{a} "]),
     # `decode` would also measure Pillow.
     "scans of JPEG": (
         lambda text: _check_scans(text.encode("latin-1")),
-        ["\xff", "\xff\0", "\xff\xfe\0\0", "\xff\xfe", "\xff\xda\xff\xff", "a"],
+        [
+            "\xff",
+            "\xff\0",
+            "\xff\2",
+            "\xff\xfe\0\0",
+            "\xff\xfe",
+            "\xff\xda\xff\xff",
+            "a",
+        ],
     ),
     "judged": (judge_both_ways, ["a", "ab ", "a1", "你", "word. ", "{", "1-"]),
 }

@@ -204,14 +204,10 @@ def test_a_url_says_which_database(given, driver):
 @pytest.mark.parametrize(
     "given",
     [
-        "mysql://a:secret@b/c",
-        "postgresql://a:secret@b",
-        "sqlite://",
-        "secret",
-        "postgresql://a:secret@b:c/d",
-        "postgresql://a:secret@b:1,c:2/d",
+        "mysql://a:secret@b/c", "postgresql://a:secret@b", "sqlite://", "secret",
+        "postgresql://a:secret@b:c/d", "postgresql://a:secret@b:1,c:2/d",
     ],
-)
+)  # fmt: skip
 def test_a_wrong_url_is_refused_without_its_password(given):
     with pytest.raises(StorageError, match="expected sqlite:///FILE or") as refused:
         read_url(given)

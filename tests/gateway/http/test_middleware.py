@@ -14,13 +14,9 @@ ASKED = {
     "Access-Control-Request-Headers": "authorization, content-type",
 }
 TEXTS = [
-    "/",
-    "/identify",
-    "/languages",
-    "/detect",
-    "/frontend/settings",
+    "/", "/identify", "/languages", "/detect", "/frontend/settings",
     *(path for api in FOREIGN for path in api.translating),
-]
+]  # fmt: skip
 ENDS = ("", "/a")
 KEPT = [
     "/documents", "/documents/any/result", "/glossaries", "/glossaries/a/entries",
