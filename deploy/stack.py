@@ -48,7 +48,7 @@ _DATA = (
 _TLS_FILES = ("certificate.pem", "key.pem")
 _MEMORY = Path("/dev/shm")
 #: The longest name of a socket, a worker's or one that supervisord renames, and the most bytes
-#: of a socket's path (unix(7)): a worker fails and restarts forever if its path is longer.
+#: of its path (unix(7)). A worker whose path is longer fails and restarts forever.
 _SOCKETS = {
     "torchserve": "torchserve/tmp/.ts.sock.9100",
     "ray": "supervisor.sock.4194304",
