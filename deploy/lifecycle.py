@@ -80,15 +80,7 @@ def _up(wanted: Stack, lock: IO[bytes], timeout_s: float, bundled: Path | None) 
         with console.status(f"Unpacking {bundled} …"):
             map_path = bundle.unpack(bundled, checkpoint.default_cache())
         wanted = wanted if said.map != UNSAID else replace(wanted, map=map_path)
-    if wanted.is_door:
-        read_settings()  # raises faults here: `up` does not show the gateway's log
-        check_names((ROOT / _GUNICORN).read_text("utf-8"))
-    wanted.check_writable()
-    tls.read_option(wanted.tls or "")  # also the files named at an earlier start
-    if wanted.address and wanted.server != "ray":
-        raise StackError("--address is for a cluster: add --backend ray.")
-    if wanted.head == wanted.node.find(nodes.PORTS.gcs):
-        raise StackError("--head is this machine: `make join` is for the other ones.")
+    _check_options(wanted)
     nginx = ensure(NGINX)[0] if wanted.is_door else Path()
     serving = choose_serving(wanted)
     models = serving.load(wanted.map)
@@ -119,6 +111,19 @@ def _up(wanted: Stack, lock: IO[bytes], timeout_s: float, bundled: Path | None) 
         raise
     if wanted.is_door and not models.tasks:
         console.print(_MORE_TASKS)
+
+
+def _check_options(wanted: Stack) -> None:
+    """Raise SettingsError or StackError if the stack cannot run with these options."""
+    if wanted.is_door:
+        read_settings()  # raises faults here: `up` does not show the gateway's log
+        check_names((ROOT / _GUNICORN).read_text("utf-8"))
+    wanted.check_writable()
+    tls.read_option(wanted.tls or "")  # also the files named at an earlier start
+    if wanted.address and wanted.server != "ray":
+        raise StackError("--address is for a cluster: add --backend ray.")
+    if wanted.head == wanted.node.find(nodes.PORTS.gcs):
+        raise StackError("--head is this machine: `make join` is for the other ones.")
 
 
 def _note_log(error: Exception, log: Path) -> None:
