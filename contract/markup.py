@@ -9,7 +9,7 @@ from dataclasses import dataclass
 #: Elements that are part of a sentence (HTML Living Standard, 4.5, 4.7 and 4.8.16, MathML).
 INLINE = frozenset(
     """a abbr acronym b bdi bdo big cite code data del dfn em font i img ins kbd label mark math
-    q s samp small span strike strong sub sup svg time tt u var wbr""".split()
+    q rb rp rt rtc ruby s samp small span strike strong sub sup svg time tt u var wbr""".split()
 )
 #: Elements whose content is not natural language.
 _OPAQUE = frozenset(
@@ -19,7 +19,8 @@ _OPAQUE = frozenset(
 #: Elements whose empty tags `<svg/>` are complete in HTML too.
 _FOREIGN = frozenset(("math", "svg"))
 #: The reading of a word is shown above it, and is not part of its sentence.
-_RUBY, _READINGS = ("ruby", "rb"), ("rt", "rp", "rtc")
+_READINGS = frozenset(("rt", "rp", "rtc"))
+_RUBY = _READINGS | {"ruby", "rb"}
 #: Elements without content and without an end tag.
 VOID = frozenset(
     """area base br col embed hr img input link meta param source track wbr""".split()
@@ -107,7 +108,7 @@ def scan(source: str, *, is_xml: bool = False) -> Iterator[Token]:
 
 def _end_before(token: Token, opened: list[str]) -> Iterator[Token]:
     """Yield the end tags omitted before a token, and update the names of `opened` elements."""
-    if token.name in ("", *_RUBY, *_READINGS) or token.name in INLINE:
+    if not token.name or token.name in INLINE:
         return
     if token.is_start:
         while opened and token.name in _ENDED_BY.get(opened[-1], ()):
@@ -189,15 +190,16 @@ def take_element(first: Token, rest: Iterator[Token], *, is_xml: bool = False) -
 
 
 def find_ruby(tokens: Iterable[Token]) -> Iterator[tuple[Token, bool]]:
-    """Yield each token, and whether it is a tag of ruby text or belongs to a reading."""
+    """Yield each token, and whether it is a tag of ruby text, unless its element is kept, or
+    belongs to a reading."""
     is_reading = False
     for token in tokens:
-        is_tag = token.name in (*_RUBY, *_READINGS)
+        is_tag = token.name in _RUBY
         if is_tag:
             is_reading = token.is_start and token.name in _READINGS
         elif token.name and token.name not in INLINE:
             is_reading = False
-        yield token, is_tag or is_reading
+        yield token, is_reading or (is_tag and not token.is_kept)
 
 
 def unescape(text: str) -> str:

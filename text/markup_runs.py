@@ -64,7 +64,7 @@ def _list_pieces(source: str, tags: Tags) -> Iterator[_Piece]:
     inline = _find_inline(tokens, tags)
     rest = iter(enumerate(find_ruby(tokens)))
     for index, (token, is_ruby) in rest:
-        if is_ruby and not tags.is_xml:
+        if is_ruby and not (tags.is_xml or token.name in tags.ignored):
             continue  # a translation loses the readings of words
         if token.is_text:
             yield from _read_text(token.raw, tags)

@@ -26,7 +26,7 @@ _RUBY = {
     **dict.fromkeys(("ruby", "rb"), ElementRole.CLEAR),
     **dict.fromkeys(("rt", "rp", "rtc"), ElementRole.STALE),
 }
-_INLINE = INLINE | _ATOMS | _RUBY.keys()
+_INLINE = INLINE | _ATOMS
 
 
 class _Chapters:

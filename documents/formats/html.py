@@ -109,7 +109,7 @@ def find_edits(page: str) -> Iterator[Edit]:
         place += len(raw)
         attributes = [] if is_lost else _find_attributes(token, start)
         # Text and comments have no name; React writes them between words.
-        if not token.name or token.name in INLINE or is_lost:
+        if not token.name or token.name in INLINE:
             sentence.append(_Part(start, raw, token, attributes, is_lost))
             continue
         yield from _make_edits(sentence)
