@@ -34,7 +34,9 @@ _ENDED_BY: Mapping[str, Collection[str]] = {
     ),
     **dict.fromkeys(("dd", "dt"), ("dd", "dt")),
     **dict.fromkeys(("td", "th"), ("tbody", "td", "tfoot", "th", "tr")),
+    **dict.fromkeys(("tbody", "thead"), ("tbody", "tfoot")),
     "li": ("li",),
+    "optgroup": ("optgroup",),
     "option": ("optgroup", "option"),
     "tr": ("tbody", "tfoot", "tr"),
 }
@@ -113,7 +115,8 @@ def _end_before(token: Token, opened: list[str]) -> Iterator[Token]:
     if token.is_start:
         while opened and token.name in _ENDED_BY.get(opened[-1], ()):
             yield Token("", opened.pop())
-        if (opened or token.is_kept) and token.name not in VOID:
+        is_open = token.is_kept or (opened and not token.is_empty)  # as many in SVG
+        if is_open and token.name not in VOID:
             opened.append(token.name)
     # A browser reads any other `</p>` as an empty paragraph.
     elif token.name != "p" or "p" in (opened[0], opened[-1]):

@@ -105,9 +105,9 @@ def test_elements_are_read_as_the_client_says():
         ("One  three ", ["<b>two</b>", "<x>", "</x>"]),
         ("four", []),
     ]
-    assert list_runs("One <x/>two", ignored=("x",), inline=("x",)) == [
-        ("One two", ["<x/>"])
-    ]
+    ruby = "One <x/><ruby>a<rt>b</ruby>two"
+    ((_, kept),) = list_runs(ruby, ignored=("x", "ruby"), inline=("x",))
+    assert kept == ["<x/>", "<ruby>a<rt>b</ruby>"]
 
 
 PAR = "<par>The firm said</par><par> it was.</par>"
