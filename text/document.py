@@ -366,7 +366,7 @@ def _find_core(
     end -= len(after) - len(after.rstrip())
     # Its marks outside of tags belong to it: `¿<b>Es ella</b>?`
     start -= text.endswith(("¿", "¡"), 0, start)
-    if last < len(placeholders) and placeholders[last][:2] == (end, end):
+    if last < len(placeholders) and placeholders[last].start == ends[last + 1]:
         rest = text[end:].lstrip(_SPACES)
         if rest.startswith(tuple(_TONES)):
             end = len(text) - len(rest.lstrip(_TONES))

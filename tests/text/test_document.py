@@ -94,7 +94,7 @@ def test_inline_tags_stay_within_their_sentence(source, expected):
     document = read(source, tags=HTML_TAGS, splitting="sentences")
     assert prepared(document) == expected
     parts = [take_apart(segment, document.format) for segment in document.segments]
-    assert document.render(map(identity, parts)).split() == source.split()
+    assert squeeze(document.render(map(identity, parts))) == squeeze(source)
 
 
 @pytest.mark.parametrize(

@@ -168,7 +168,7 @@ WORKS: dict[str, tuple[Callable[[str], object], list[str]]] = {
         MARKDOWN,
     ),
     "speakers of subtitles": (_SPEAKER.match, ["<i>", "{b}", "<", "{", "A", "<v "]),
-    "quotes of CSV": (_INNER.search, ["\\", '\\"', '"', '\\",']),
+    "quotes of CSV": (_INNER.search, ["\\", '\\"', '"', '\\",', ',"\\a']),
     "values of JSON": (is_prose, ["<a>", "<a>b</a>", "<", "a", "{", "{a} "]),
     # `decode` would also measure Pillow.
     "scans of JPEG": (
