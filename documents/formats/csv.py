@@ -27,9 +27,9 @@ _MAX_CELLS = 1 << 16
 _DECLARED = re.compile(r'"?sep=([^\w\s"]|\t)"?[\r\n]*')
 #: The beginning of a formula in spreadsheets.
 _FORMULA = re.compile(r"\s*(?:[=@]|[-+]\S)")
-#: A quote after a backslash, as MySQL and Spark write it, and one that ends no cell.
+#: A quote after a backslash, as MySQL and Spark write it, and a quoted cell up to one inside.
 _ESCAPED = re.compile(r'(?<!\\)((?:\\\\)*)\\"')
-_INNER = re.compile(_ESCAPED.pattern + r'(?![",;\t|\r\n]|\Z)')
+_INNER = re.compile(r'(?m)(?:^|[,;\t|])"(?:[^"\\]++|\\[^"])*\\"(?![",;\t|\r\n]|\Z)')
 #: A column name that is meant for programs.
 _IDENTIFIER = re.compile(r"[a-z][a-z0-9_-]*", re.ASCII)
 
@@ -140,12 +140,13 @@ def _make_writer(
     # In a table of one column, any delimiter would begin another.
     is_alone = delimiter == _NO_DELIMITER and set(cell).isdisjoint(_DELIMITERS)
     marks = {*'"\r\n', *(_DELIMITERS if is_alone else delimiter)}
-    is_escaped = _ESCAPED.search(raw[1:-1].replace('""', ""))
+    is_quoted = raw.startswith('"')
+    is_escaped = is_quoted and _ESCAPED.search(raw[1:-1].replace('""', ""))
     quote = '\\"' if is_escaped else '""'
 
     def write(new: Sequence[str], _: str) -> str:
         value = surround(cell, new[0])
-        if raw.startswith('"') or not marks.isdisjoint(value):
+        if is_quoted or not marks.isdisjoint(value):
             return '"{}"'.format(value.replace('"', quote))
         return value
 
