@@ -81,7 +81,7 @@ class _Dialect:
             if is_time:
                 cue, is_inside, waiting = cue + 1, True, None
             elif not raw:  # YouTube has lines of one space, which do not end a cue
-                is_inside &= not self.is_webvtt or " " in line[0]
+                is_inside &= not self.is_webvtt or bool(line[0].strip("\r\n"))
             elif is_inside:
                 start = line.start() + line[0].index(raw)
                 waiting = _Line(start, start + len(raw), raw, cue)
