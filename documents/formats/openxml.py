@@ -446,7 +446,8 @@ def _name_paragraphs() -> ElementNames:
         runs = _WordRuns(fields)
         return [slot for paragraph in paragraphs for slot in runs.find_slots(paragraph)]
 
-    return ElementNames(frozenset({"w:p", "w:dataBinding"}), find_slots, finish=_unbind)
+    blocks = frozenset({"w:p", "w:dataBinding", "w15:dataBinding"})
+    return ElementNames(blocks, find_slots, finish=_unbind)
 
 
 def _unbind(wrapper: Element, language: str) -> bool:

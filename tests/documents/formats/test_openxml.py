@@ -23,6 +23,7 @@ from tests.documents.formats.samples import make_xlsx
 from tests.documents.formats.translating import keep, read, shout, translate
 
 CHART = "http://schemas.openxmlformats.org/drawingml/2006/chart"
+WORD_2012 = "http://schemas.microsoft.com/office/word/2012/wordml"
 CHART_2012 = "http://schemas.microsoft.com/office/drawing/2012/chart"
 STRICT = "http://purl.oclc.org/ooxml/wordprocessingml/main"
 
@@ -36,6 +37,7 @@ def test_a_control_shows_its_translation_instead_of_a_property():
     binding = "<w:sdtPr><w:dataBinding/></w:sdtPr>"
     bound = paragraphs.CONTROL.replace("<w:sdtPr/>", binding)
     whole = bound.replace("<w:r>", "<w:p><w:r>").replace("</w:r>", "</w:r></w:p>")
+    whole = whole.replace("w:dataBinding", f'dataBinding xmlns="{WORD_2012}"')
     written = translate("a.docx", pack_docx(f"{bound}</w:p>{whole}<w:p>"), shout)
     document = unpack(written)["word/document.xml"]
     assert (document.count(b"A CHOICE"), document.count(b"Binding")) == (2, 0)
