@@ -14,6 +14,7 @@ from documents.formats import inline
 from documents.formats.blocks import ElementNames, split
 from documents.formats.format import (
     Edit,
+    has_letter,
     is_prose,
     make_format,
     name_language,
@@ -135,6 +136,9 @@ class _Reader:
         source = unit.contents.get("seg-source") or unit.contents.get("source")
         if source is None or not source.raw:
             return
+        said = "".join(p.raw for p in source.pieces if p.role is PieceRole.TEXT)
+        if has_letter(said) and not is_prose(said):
+            return  # Symfony has keys as sources
         prefix, end = source.tag.name.removesuffix(_shorten(source.tag)), source.end
         made = Token(f"<{prefix}target>", f"{prefix}target")
         target = unit.contents.get("target") or _Content(made, end, end, "", [])
@@ -143,11 +147,9 @@ class _Reader:
             opening = unit.contents.get("source", source).indent + opening
         state = _read_attributes(target.tag).get("state")
         is_open = unit.is_open or state in _OPEN_STATES or target.raw == source.raw
-        # Symfony has keys as sources, and the texts of each language as targets.
-        is_key = target.raw != source.raw and not is_prose(source.raw)
         language = self.target_language
         fragment = inline.write_fragment(source.pieces).strip(_SPACE)
-        texts = (fragment,) if inline.has_text(source.pieces) else ()
+        texts = (fragment,) if has_letter(said) else ()
         # A new target may have the source's segments, without their texts.
         is_filled = any(
             piece.raw.strip()
@@ -156,7 +158,7 @@ class _Reader:
         )
 
         def is_done(wanted: str) -> bool:
-            return is_filled and (is_key or (language in ("", wanted) and not is_open))
+            return is_filled and language in ("", wanted) and not is_open
 
         def write(new: Sequence[str], wanted: str) -> str:
             inner = source.raw
