@@ -71,7 +71,8 @@ class Segment:
 
     It begins at character `start` of the client's text, not counting HTML tags. `is_torn` means
     that it is part of a sentence that was too long, and `is_in_capitals` that it is part of a
-    text in capitals. With a `quoting` it is part of a message.
+    text in capitals. With a `quoting` it is part of a message. `tags` are before its final
+    marks, as in `<b>Is it</b>?`
     """
 
     text: str
@@ -80,6 +81,7 @@ class Segment:
     is_torn: bool = False
     is_in_capitals: bool = False
     quoting: Quoting | None = None
+    tags: str = ""
 
     @property
     def prepared(self) -> str:
@@ -101,13 +103,6 @@ class PartStart:
     name: str
 
 
-@dataclass(frozen=True)
-class ClosingTags:
-    """Tags before the final marks of the sentence before them: `<b>Is it</b>?`"""
-
-    tags: str
-
-
 #: The name of a part. It is random, so that neither a text nor a term has it.
 _PART = re.compile("\ufdd0[0-9a-f]{32}\ufdd0")
 #: A sentence with more placeholders is taken apart at once, as a model would lose one.
@@ -116,7 +111,7 @@ MAX_PLACEHOLDERS = 100
 #: The marks that may follow a sentence's last tags, but that its model must see.
 _TONES, _SPACES = "!?！？؟", " \u00a0\u202f"
 
-Piece = str | Segment | ClosingTags | Separator | PartStart
+Piece = str | Segment | Separator | PartStart
 
 
 @dataclass(frozen=True)
@@ -145,12 +140,10 @@ class Document:
             elif isinstance(piece, PartStart):
                 shown = parts[piece.name] = []
             elif isinstance(piece, Segment):
-                shown.append(given[number])
+                text = given[number]
+                body = text.rstrip(_TONES + _SPACES) if piece.tags else text
+                shown += body, piece.tags, text[len(body) :]
                 number += 1
-            elif isinstance(piece, ClosingTags):
-                body = shown[-1].rstrip(_TONES + _SPACES)
-                shown.append(piece.tags + shown[-1][len(body) :])
-                shown[-2] = body
             else:
                 form = self.format
                 before = piece.before or form.show(given[number - 1])
@@ -277,6 +270,8 @@ def _cut_parts(
         yield _show(found[: seen.start], own[: inside.start], own_format, found[seen])
         yield from edge
         inner = tuple(p.moved(seen.start) for p in own[inside])
+        after = own[inside.stop :]
+        tags = "".join(p.shown for p in after if p.end < seen.stop)
         segment = Segment(
             format.read(found[seen]),
             whole.start + part.start + seen.start,
@@ -284,16 +279,14 @@ def _cut_parts(
             part.is_torn,
             whole.is_in_capitals,
             whole.quoting,
+            tags,
         )
         if len(inner) > MAX_PLACEHOLDERS:
-            yield from take_apart(segment, format).pieces
+            yield from (*take_apart(segment, format).pieces, tags)
         else:
             yield segment
-        last = own[inside.stop :]
-        if tags := "".join(p.shown for p in last if p.end < seen.stop):
-            yield ClosingTags(tags)
         yield from edge
-        after = [p.moved(seen.stop) for p in last if p.end >= seen.stop]
+        after = [p.moved(seen.stop) for p in after if p.end >= seen.stop]
         yield _show(found[seen.stop :], after, own_format, following)
         gap = []
     yield "".join(gap)
