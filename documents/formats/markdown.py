@@ -379,8 +379,7 @@ class _Block:
                 if tag.is_start and (tag.is_kept or own) and not tag.is_empty:
                     own.append(start)
                 elif not tag.is_start and own:
-                    first = own.pop()
-                    start = start if own else first
+                    start = own.pop()
             last = end
             label = opened.pop() if token.type == "link_close" and opened else 0
             image = token.meta.get("image_text", (0, 0))
