@@ -142,6 +142,7 @@ class ModelConfig:
 class Context(Protocol):
     """The part of `ts.context.Context` that handlers use."""
 
+    model_name: str
     model_yaml_config: dict[str, Any]
     system_properties: dict[str, Any]
     metrics: Any
@@ -208,15 +209,16 @@ class TaskHandler(ABC, Generic[Item]):
         if logging.lastResort:
             logging.getLogger("handlers").addHandler(logging.lastResort)
         _silence_batches()
-        options = context.model_yaml_config["handler"]
-        gpu = context.system_properties.get("gpu_id")
-        actual = "cpu" if gpu is None else str(gpu)
-        if actual not in options["devices"]:  # TorchServe falls back silently
-            wanted = ", ".join(options["devices"])
-            raise RuntimeError(
-                f"the map assigns this model to {wanted}, TorchServe to {actual}"
-            )
-        self.start(ModelConfig(Path(options["model_path"]), gpu, options))
+        with explain_load(context.model_name):
+            options = context.model_yaml_config["handler"]
+            gpu = context.system_properties.get("gpu_id")
+            actual = "cpu" if gpu is None else str(gpu)
+            if actual not in options["devices"]:  # TorchServe falls back silently
+                wanted = ", ".join(options["devices"])
+                raise RuntimeError(
+                    f"the map assigns this model to {wanted}, TorchServe to {actual}"
+                )
+            self.start(ModelConfig(Path(options["model_path"]), gpu, options))
 
     def start(self, config: ModelConfig) -> None:
         """Prepare the handler for `answer`."""

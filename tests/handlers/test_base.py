@@ -228,11 +228,13 @@ def test_a_handler_is_set_up_on_the_maps_device(doubling, device, gpu):
         pytest.param("cpu", 0, "to cpu, TorchServe to 0", id="GPU unasked"),
     ],
 )
-def test_a_handler_refuses_to_start_on_another_device(doubling, device, gpu, says):
-    # TorchServe reports only a RuntimeError; other errors end the process.
+def test_a_start_on_another_device_fails_and_is_logged(
+    doubling, device, gpu, says, capsys
+):
     with pytest.raises(RuntimeError, match=says):
         initialize(doubling, device, gpu)
     assert doubling.config is None
+    assert says in capsys.readouterr().err  # TorchServe's own log has no reason
 
 
 def test_a_row_whose_deadline_has_passed_is_504_without_the_model(doubling: Doubling):
