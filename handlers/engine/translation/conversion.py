@@ -11,12 +11,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
-from pickle import UnpicklingError
 from types import SimpleNamespace
 from typing import Any
-
-from huggingface_hub.errors import StrictDataclassError
-from safetensors import SafetensorError
 
 from contract import durable
 from handlers.engine.directories import (
@@ -85,17 +81,10 @@ def convert(
         _remove_left(cache)
         _make_directory(out, write, digests)
         return _restrict(out, languages, digests) if languages else out
-    except (
-        OSError,
-        ValueError,
-        LookupError,
-        RuntimeError,
-        SafetensorError,
-        UnpicklingError,
-        StrictDataclassError,
-    ) as error:
-        # A truncated file, weights that do not fit the configuration, or a full disk.
-        reason = str(error).partition("\n")[0]
+    except Exception as error:
+        # A truncated file, weights that do not fit the configuration, or a full disk. Three
+        # libraries read the files, and raise errors of many classes.
+        reason = str(error).partition("\n")[0] or type(error).__name__
         raise ModelError(f"{directory} cannot be converted: {reason}") from error
 
 
