@@ -349,9 +349,9 @@ def explain_load(model: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        log.critical("the model %s cannot be loaded", model, exc_info=error)
-        reason = f"{type(error).__name__}: {error}"
-        raise LoadError(f"{model} cannot be loaded: {reason}") from error
+        said = f"{model} cannot be loaded: {type(error).__name__}: {error}"
+        log.critical("the model %s", said, exc_info=error)
+        raise LoadError(said) from error
 
 
 class ReloadableHandler:
