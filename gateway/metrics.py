@@ -201,7 +201,7 @@ class Arrival:
         response.headers.add("X-Request-ID", request.id)
         rule, status = request.url_rule, response.status_code
         seconds = time.perf_counter() - request.started_at
-        if request.timing:
+        if request.timing and not response.is_streamed:  # a stream's work goes on
             for name, value in request.timing.explain().items():
                 response.headers.add(_EXPLAINED[name], value)
         route, tracer = rule.rule if rule else "none", self._telemetry.tracer
