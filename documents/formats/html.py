@@ -3,6 +3,7 @@ white space stay.
 """
 
 import re
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -120,7 +121,7 @@ def find_edits(page: str) -> Iterator[Edit]:
 
 def _make_edits(sentence: list[_Part]) -> Iterator[Edit]:
     attributes = [each for part in sentence for each in part.attributes]
-    parts = _strip(sentence)
+    parts = _strip(deque(sentence))
     pieces = [part.make_piece() for part in parts]
     if not inline.has_text(pieces):
         yield from (attribute.make_edit() for attribute in attributes)
@@ -139,7 +140,7 @@ def _make_edits(sentence: list[_Part]) -> Iterator[Edit]:
     yield Edit(parts[0].start, parts[-1].end, texts, write, warning=warning)
 
 
-def _strip(parts: list[_Part]) -> list[_Part]:
+def _strip(parts: deque[_Part]) -> deque[_Part]:
     """Remove the white space, comments and the like at both ends of the parts."""
     for index in (0, -1):
         while parts and (

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contract.markup import scan
+from documents.formats import html
 from documents.formats.csv import _INNER
 from documents.formats.format import is_prose
 from documents.formats.markdown import find_edits
@@ -167,6 +168,7 @@ WORKS: dict[str, tuple[Callable[[str], object], list[str]]] = {
         lambda text: [*find_edits(text), *find_edits(f'!!! a "{text}')],
         MARKDOWN,
     ),
+    "pages": (lambda text: [*html.find_edits(48 * text)], ["<?a>"]),
     "speakers of subtitles": (_SPEAKER.match, ["<i>", "{b}", "<", "{", "A", "<v "]),
     "quotes of CSV": (_INNER.search, ["\\", '\\"', '"', '\\",', ',"\\a']),
     "values of JSON": (is_prose, ["<a>", "<a>b</a>", "<", "a", "{", "{a} "]),
