@@ -119,23 +119,12 @@ def test_formatting_is_not_repeated_without_end():
         translate("a.docx", pack_docx(paragraph), shout)
 
 
-@pytest.mark.parametrize(
-    ("target", "properties"),
-    [
-        pytest.param("de", '<a:pPr rtl="0" lvl="1"/>', id="to the right"),
-        pytest.param("ar", '<a:pPr rtl="1" lvl="1"/>', id="to the left"),
-    ],
-)
-def test_what_is_written_says_its_language_and_direction(target, properties):
-    old = (
-        f'<a:pPr rtl="{int(target == "de")}" lvl="1"/>'
-        + shape("Hello", SHAPE_LINK)
-        + "<a:endParaRPr/>"
-    )
-    source = pack_pptx(f"<a:p>{old}</a:p>")
-    written = translate("a.pptx", source, lambda _: "T", target)
-    link = SHAPE_LINK.replace("en-US", target)
-    new = f"<a:p>{properties}{shape('T', link)}<a:endParaRPr/></a:p>"
+@pytest.mark.parametrize(("target", "rtl"), [("de", 0), ("ar", 1)])
+def test_what_is_written_says_its_language_and_direction(target, rtl):
+    frame = '<a:p><a:pPr rtl="{}" lvl="1"/>{}<a:endParaRPr/></a:p>'
+    old = frame.format(1 - rtl, shape("Hello", SHAPE_LINK))
+    written = translate("a.pptx", pack_pptx(old), lambda _: "T", target)
+    new = frame.format(rtl, shape("T", SHAPE_LINK.replace("en-US", target)))
     assert new in unpack(written)["ppt/a.xml"].decode()
 
 
