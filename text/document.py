@@ -213,10 +213,8 @@ def take_apart(segment: Segment, format: TextFormat) -> Document:
     separately, so every placeholder stays in its place."""
     pieces: list[Piece] = []
     end, bare = 0, replace(segment, placeholders=())
-    for placeholder in (
-        *segment.placeholders,
-        Placeholder(len(segment.text), len(segment.text), ""),
-    ):
+    last = Placeholder(len(segment.text), len(segment.text), "")
+    for placeholder in (*segment.placeholders, last):
         gap = Part(end, placeholder.start, is_sentence=True, is_torn=segment.is_torn)
         pieces += _cut(bare, [gap], format)
         pieces += _set_off(placeholder, format)
