@@ -343,7 +343,7 @@ def _find_core(
         has_mark = begin == end and text[end : starts[last]].strip()
         if is_at_start and (head is Role.LOOSE or first in lone):
             first += 1
-        elif is_at_end and (tail is Role.LOOSE or last - 1 in lone) and not has_mark:
+        elif is_at_end and (last - 1 in lone or (tail is Role.LOOSE and not has_mark)):
             last -= 1
         elif is_at_start and is_at_end and is_wrapped:
             first, last = first + 1, last - 1
