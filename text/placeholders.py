@@ -80,10 +80,12 @@ _KINDS = {
     "braces": r"\{\{(?:[^{}]|\{(?!\{)|\}(?!\}))++\}\}\}?+|[$%#]\{[^{}\n]++\}"
     r"|\{[\w.!$\[\]]*+:[^\s{}]++\}|\{[\w.:#!$\[\] ,-]*+(?:=[^{}\n]++)?+\}"
     r"|\{%(?:[^{%\n]|\{(?!%)|%(?!\}))++%\}",
+    # The styles of subtitles: `{\an8}`.
+    "style": r"\{\\[a-zA-Z][^\s{}]*+\}",
     # Tags in messages of programs: `<0>here</0>`, `<a href="x">{n}</a>`.
     "tag": r"</?+(?:\d{1,3}+|[a-zA-Z][\w-]*+)(?:[ \t][^<>\n]*+)?+/?+>",
-    # Messages and values of other libraries: `$t(key)`, `$USER$`, `@:key`.
-    "reference": rf"\$t\([^()\n]++\)|\$[a-zA-Z]\w*+\$(?![{_WORD}])"
+    # Messages and values of other libraries: `$t(key)`, `$USER$`, `@:key`; `[X14X]` of Weblate.
+    "reference": rf"\$t\([^()\n]++\)|\$[a-zA-Z]\w*+\$(?![{_WORD}])|\[X\d++X\]"
     rf"|@(?<![{_WORD}.]@)(?:\.[a-z]++)?+:(?:\([^()\s]++\)|[a-zA-Z_]\w*+(?:[.-]\w++)*+)",
     "printf": r"%%|%\(\w++\)[#0 +-]*+\d*+(?:\.\d++)?+[a-zA-Z]"
     r"|%(?:\d++\$)?+[#0+-]*+\d*+(?:\.\d++)?+"
@@ -110,7 +112,7 @@ _KINDS = {
 }
 #: A letter inside a word, where only an address can begin: with `http`, `ftp` or `file`.
 _NO_START = rf"(?!(?<=[{_WORD}])(?![\dfhFH])[{_WORD}])"
-_LOOSE = ("url", "email", "shortcode", "emoji")
+_LOOSE = ("url", "email", "style", "shortcode", "emoji")
 _WITH_DIGITS = ("quantity", "version", "number", "standard", "product")
 
 
@@ -201,20 +203,17 @@ def restore(
     invented or tore one, changed the order of tags, or emptied an element, such as a link."""
     if not placeholders:
         return escape(translated)
-    numbers = [int(match[1]) for match in _PLACEHOLDER.finditer(translated)]
-    if sorted(numbers) != list(range(len(placeholders))):
+    pieces = _PLACEHOLDER.split(translated)
+    numbers = list(map(int, pieces[1::2]))
+    is_torn = any("{" in piece or "}" in piece for piece in pieces[::2])
+    if is_torn or sorted(numbers) != list(range(len(placeholders))):
         return None
     tags = [n for n in numbers if placeholders[n].role in (Role.OPENING, Role.CLOSING)]
-    if tags != sorted(tags):
-        return None
-    pieces = _PLACEHOLDER.split(translated)
-    if any("{" in piece or "}" in piece for piece in pieces[::2]):
-        return None
     order = [_BEFORE, *(placeholders[number] for number in numbers), _AFTER]
-    if any(map(_is_emptied, order, order[1:], pieces[::2])):
+    if tags != sorted(tags) or any(map(_is_emptied, order, order[1:], pieces[::2])):
         return None
     pieces[::2] = map(escape, pieces[::2])
-    pieces[1::2] = (placeholders[int(number)].shown for number in pieces[1::2])
+    pieces[1::2] = (placeholders[number].shown for number in numbers)
     return "".join(pieces)
 
 
