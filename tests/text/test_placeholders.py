@@ -55,13 +55,11 @@ def test_a_model_that_copies_placeholders_loses_nothing(text):
 
 @pytest.mark.parametrize(("translated", "expected"), list_rows("tags in translations"))
 def test_tags_come_back_once_each_and_in_order(translated, expected):
-    tags = [
-        Placeholder(0, 0, "<b>", Role.OPENING),
-        Placeholder(1, 1, "</b>", Role.CLOSING),
-    ]
+    opening = Placeholder(0, 0, "<b>", Role.OPENING)
+    closing = Placeholder(1, 1, "</b>", Role.CLOSING)
     escape = lambda text: text.replace("&", "&amp;")  # noqa: E731
-    assert restore(translated, tags, escape) == expected
-    outer = [tags[1], tags[0]._replace(start=2, end=2)]
+    assert restore(translated, [opening, closing], escape) == expected
+    outer = [closing, opening._replace(start=2, end=2)]
     assert restore("{0} und {1}a", outer, escape) is None
     assert restore("a{0} und {1}", outer, escape) is None
     assert restore("{1} - {0}", find_protected("{a} {b}"), str) == "{b} - {a}"
