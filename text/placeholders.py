@@ -53,8 +53,8 @@ _UNSPACED = (
     r"\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
 )
 _URL_CHARACTER = (
-    rf"(?:[^\s<>\"'`{{}}|\\^、。，！？「」（）{_UNSPACED}]|(?<=[/=_{_UNSPACED}-])[{_UNSPACED}]"
-    r"|\{[\w.]++\})"
+    rf"(?:[^\s<>\"'`{{}}|\\^\[\]、。，！？「」（）{_UNSPACED}]|(?<=[/=_{_UNSPACED}-])[{_UNSPACED}]"
+    r"|\{[\w.]++\}|\[[\w.:%-]*+\])"
 )
 #: The ending of a version: `2.0.0-rc.1`.
 _PRERELEASE = r"(?:-(?:alpha|beta|dev|pre|preview|rc|snapshot)(?:\.?\d++)?+)?+"
@@ -78,7 +78,7 @@ _KINDS = {
     "email": rf"(?<![{_WORD}.+%-])(?:[oO]['’])?+[{_WORD}.+%-]++"
     rf"@[{_WORD}-]++(?:\.[{_WORD}-]++)++",
     "braces": r"\{\{(?:[^{}]|\{(?!\{)|\}(?!\}))++\}\}\}?+|[$%#]\{[^{}\n]++\}"
-    r"|\{[\w.!$\[\]]*+:[^\s{}]++\}|\{[\w.:#!$\[\] ,-]*+(?:=[^{}\n]++)?+\}"
+    r"|\{[\w.!$\[\]]*+:[^\s{}]++\}|\{/?+[\w.:#!$\[\] ,-]*+(?:=[^{}\n]++)?+\}"
     r"|\{%(?:[^{%\n]|\{(?!%)|%(?!\}))++%\}",
     # The styles of subtitles: `{\an8}`.
     "style": r"\{\\[a-zA-Z][^\s{}]*+\}",
@@ -129,7 +129,7 @@ _TRACE = re.compile(
 _DIGIT = re.compile(r"\d")
 _ANY, _WITHOUT_DIGITS = _compile(), _compile(*_WITH_DIGITS)
 #: Signs that end a sentence or a bracket do not belong to an address.
-_AFTER_ADDRESS = ".,;:!?)]»”’'\"。，、！？；：》】।؟،؛۔។"
+_AFTER_ADDRESS = ".,;:!?)»”’'\"。，、！？；：》】।؟،؛۔។"
 
 #: Tags that a sentence may have lost at its edges.
 _BEFORE = Placeholder(0, 0, "", Role.OPENING)
