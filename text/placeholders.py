@@ -54,7 +54,7 @@ _UNSPACED = (
 )
 _URL_CHARACTER = (
     rf"(?:[^\s<>\"'`{{}}|\\^\[\]、。，！？「」（）{_UNSPACED}]|(?<=[/=_{_UNSPACED}-])[{_UNSPACED}]"
-    r"|\{[\w.]++\}|\[[\w.:%-]*+\])"
+    r"|\{[\w.]++\}|\[[\w.:%-]*+\]|\]\((?=http))"  # Markdown's `[http://a](http://a)`
 )
 #: The ending of a version: `2.0.0-rc.1`.
 _PRERELEASE = r"(?:-(?:alpha|beta|dev|pre|preview|rc|snapshot)(?:\.?\d++)?+)?+"
