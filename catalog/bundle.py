@@ -96,7 +96,7 @@ def _name(each: Checkpoint) -> str:
     if each.directory == each.cache / "hub" / each.name and not is_path:
         return each.name
     word = re.sub("[^A-Za-z0-9._-]+", "-", each.directory.name).strip("-.")
-    return f"bundled/{word or 'model'}-{each.digest[:8]}"
+    return f"bundled/{each.digest[:8]}-{word or 'model'}"  # `-en-fr` stays at the end
 
 
 def _list_files(each: Checkpoint) -> dict[str, Path]:
