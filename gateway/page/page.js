@@ -1,6 +1,6 @@
 // Wires the page: views, theme, language, key. Each view has a module of its own.
 
-import { keepKey, readKey } from "./api.js";
+import { keepKey, readKey, tell } from "./api.js";
 import * as code from "./code.js";
 import * as documents from "./documents.js";
 import { find, remember, settings } from "./dom.js";
@@ -47,6 +47,7 @@ function showView() {
     find(link.hash.slice(1)).hidden = link.hash !== `#${view}`;
   }
   nameView();
+  tell(null); // nobody else would take back what the view before has said
   document.dispatchEvent(new CustomEvent("view", { detail: view }));
 }
 

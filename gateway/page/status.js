@@ -17,10 +17,7 @@ let controller = null;
 
 export function begin() {
   document.addEventListener("view", ({ detail }) => {
-    if (controller) {
-      controller.abort();
-      tell(null); // nobody would take back that there was no answer
-    }
+    controller?.abort();
     controller = detail === "status" ? new AbortController() : null;
     if (controller) watch(controller.signal);
   });

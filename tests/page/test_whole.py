@@ -149,11 +149,13 @@ def test_the_state_of_the_stack_is_shown_and_refreshed(tab, stage):
         stage.torchserve.loading.clear()
 
 
-def test_a_view_takes_its_notice_along_and_opens_in_another_tab(tab):
-    tab.page.route("**/status", lambda route: route.fulfill(status=503))
+@pytest.mark.parametrize("view", ["Status", "Glossaries"])
+def test_a_view_takes_its_notice_along_and_opens_in_another_tab(tab, view):
+    refusal = {"status": 403, "json": {"type": "urn:babelgate:key-not-allowed"}}
+    tab.page.route(f"**/{view.lower()}", lambda route: route.fulfill(**refusal))
     views = tab.page.locator("nav")
-    views.get_by_role("link", name="Status").click()
-    expect(tab.find("notice")).to_contain_text("The service cannot be reached.")
+    views.get_by_role("link", name=view).click()
+    expect(tab.find("notice")).to_have_text("The service needs a valid key.")
     tab.faults.clear()  # the browser logs the status
     views.get_by_role("link", name="Text").click()
     expect(tab.find("notice")).to_be_hidden()
