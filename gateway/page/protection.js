@@ -16,7 +16,7 @@ const PLAIN = [
   "\\b[A-Z]+[/-]?\\d[A-Z\\d]*(?:[/-]\\d[A-Z\\d]*)*\\b",
   "\\p{Extended_Pictographic}(?:\\uFE0F|\\u200D\\p{Extended_Pictographic}|\\p{EMod})*",
 ];
-const TAGS = "<!--[^]*?-->|</?[A-Za-z][^<>]*>|&(?:#\\d+|#x[\\da-fA-F]+|\\w+);";
+const TAGS = "<!--[^]*?(?:-->|$)|</?[A-Za-z][^<>]*>|&(?:#\\d+|#x[\\da-fA-F]+|\\w+);";
 
 /** A translation in pieces: [text, whether it is kept]. What the source does not have is
     not kept, however it looks. */

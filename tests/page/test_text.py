@@ -174,10 +174,10 @@ def test_what_was_kept_is_marked_and_so_are_tags_of_html(tab):
     kept = tab.page.locator("#output mark").all_text_contents()
     assert kept == ["{name}", "https://example.org/a", "`x = 1`", "5 km"]
     tab.find("format").select_option("html")
-    tab.type("<p>Where is <b>the station</b>?</p>")
-    tab.wait_for_output("<p>fr:Where is <b>the station</b>?</p>")
+    tab.type("<p>Where is <b>the station</b>?</p><!-- open")
+    tab.wait_for_output("<p>fr:Where is <b>the station</b>?</p><!-- open")
     kept = tab.page.locator("#output mark").all_text_contents()
-    assert kept == ["<p>", "<b>", "</b>", "</p>"]
+    assert kept == ["<p>", "<b>", "</b>", "</p>", "<!-- open"]
 
 
 def test_a_warning_stands_below_its_line(tab, stage):
