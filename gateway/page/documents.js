@@ -15,6 +15,12 @@ export function begin() {
   takeFiles(find("document-drop"), (files) => files.forEach(upload));
   addEventListener("storage", ({ key }) => key === "babelgate.documents" && adopt());
   document.addEventListener("words", show);
+  document.addEventListener("key", () => {
+    // Documents of another key look like deleted ones.
+    const gone = jobs.filter((job) => job.status === "expired");
+    for (const job of gone) Object.assign(job, { status: "queued", said: undefined });
+    follow();
+  });
   let followed = null; // the text's target: another one that is chosen here stays
   document.addEventListener("view", () => {
     if (followed !== find("target").value) target.value = followed = find("target").value;

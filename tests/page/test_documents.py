@@ -179,9 +179,16 @@ def test_a_file_that_goes_before_it_is_uploaded_is_not_the_services_fault(tab, f
     tab.faults.clear()  # the browser logs the status
 
 
-def test_what_is_kept_no_longer_says_so(tab, stage, files):
+def test_what_is_kept_no_longer_or_for_another_key_says_so(tab, stage, files):
+    job = find_job(tab, "one.txt")
+    tab.page.route(
+        "**/documents/*", lambda route: route.fulfill(status=404, json={}), times=1
+    )
     tab.find("document-files").set_input_files(files[0])
+    expect(job).to_contain_text("No longer kept")
+    tab.page.evaluate("document.dispatchEvent(new Event('key'))")
+    expect(job).to_contain_text("Waiting")
     (document,) = find_documents(tab, stage, 1)
     requests.delete(f"{stage.url}/documents/{document.order.id}", timeout=LIMIT_MS)
-    expect(find_job(tab, "one.txt")).to_contain_text("No longer kept")
+    expect(job).to_contain_text("No longer kept")
     tab.faults.clear()  # the browser logs the status
