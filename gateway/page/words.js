@@ -1,9 +1,9 @@
 // The page's own words, in the language of the browser or in the one that was chosen.
 
 import { askJson, persist } from "./api.js";
-import { recall, remember } from "./dom.js";
+import { find, recall, remember } from "./dom.js";
 
-let words = {};
+let words = { unreachable: find("notice").textContent };
 let wanted;
 let language = document.documentElement.lang;
 let names = new Intl.DisplayNames(language, { type: "language", fallback: "none" });
