@@ -14,6 +14,9 @@ log = logging.getLogger(__name__)
 
 #: The pause after an unanswered call, in which no other call is made.
 _RETRY_S = 5.0
+#: The steps of the slowest call, each within the limit: a free connection, the address of its
+#: host, its opening, TLS, two greetings and the question. Nothing else limits the second.
+_STEPS = 7
 #: The most connections of one gateway process.
 _CONNECTIONS = 32
 
@@ -21,7 +24,7 @@ Out = TypeVar("Out")
 
 
 class SharedRedis:
-    """A client that never waits longer than its limit. Safe to share among greenlets."""
+    """A client no step of which waits longer than its limit. Safe to share among greenlets."""
 
     def __init__(self, url: str, limit_s: float, use: str) -> None:
         """`use` names it in the log. Valkey speaks Redis' protocol, so one client suffices."""
@@ -42,26 +45,24 @@ class SharedRedis:
         )
         self.client = redis.Redis(connection_pool=pool)
         self.breaker = CircuitBreaker(_RETRY_S)
-        self._error, self._use = redis.RedisError, use
+        self._error, self._late = redis.RedisError, redis.TimeoutError
+        self._use = use
+        self._longest_s = _STEPS * limit_s
 
     def ask(self, question: Callable[[], Out]) -> Out | None:
         """Return the result of a call that uses the client. None if Redis does not answer, or
         did not answer the last call; after each rest, one more is made in the background."""
         if not self.breaker.rests_until:
-            return self._ask_beside(question)
+            return self._ask(question)
         if self.breaker.let_one_try():
-            gevent.spawn(self._ask_beside, question)
+            gevent.spawn(self._ask, question)
         return None
 
-    def _ask_beside(self, question: Callable[[], Out]) -> Out | None:
-        """Let other greenlets run meanwhile. If gevent patches nothing, a thread waits."""
-        if is_module_patched("socket"):
-            return self._ask(question)
-        return run_beside(self._ask, question)
-
     def _ask(self, question: Callable[[], Out]) -> Out | None:
+        is_beside = not is_module_patched("socket")  # a thread waits, not the loop
         try:
-            answer = question()
+            with gevent.Timeout(self._longest_s, self._late):
+                answer = run_beside(question) if is_beside else question()
         except self._error as error:
             if self.breaker.open():
                 kind = type(error).__name__

@@ -5,6 +5,7 @@ import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
+from threading import Event
 
 import gevent
 import pytest
@@ -157,6 +158,10 @@ def test_a_redis_that_hangs_stops_no_other_greenlet_and_delays_one_call():
         redis.breaker.rests_until, began = 1.0, time.monotonic()
         assert redis.ask(redis.client.ping) is None
         assert time.monotonic() < began + 0.9
+    looked_up = Event()
+    redis = SharedRedis(place, 0.1, "tests")
+    assert redis.ask(lambda: looked_up.wait(5)) is None  # as for the address of a host
+    looked_up.set()
 
 
 def test_a_redis_may_be_on_a_host_of_any_name():
