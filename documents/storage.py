@@ -359,7 +359,8 @@ class Reservation:
         return DocumentFolder(self._kept, order)
 
     def drop(self) -> None:
-        """Delete the document, even if the last step of `accept` failed."""
+        """Delete the document, even if the last step of `accept` failed or is still to come."""
+        shutil.rmtree(self._folder, ignore_errors=True)
         with suppress(OSError):
             durable.rename(self._kept, self._folder)
         shutil.rmtree(self._folder, ignore_errors=True)
