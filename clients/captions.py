@@ -242,15 +242,16 @@ class CaptionJob(bulk.FileJob):
         self.captioner.run(self.sources, report, journal.done)
 
     def publish(self, journal: bulk.Journal, end: VideoEnd) -> bulk.Remarks:
-        path, *later = self.plan.files[end.source :]
-        if path in later:
+        files = self.plan.files
+        # All videos share a file, or none does.
+        own = range(len(files)) if files[0] == files[-1] else [end.source]
+        if end.source != own[-1]:
             return bulk.Remarks()
-        own = [n for n, file in enumerate(self.plan.files) if file == path]
         if not end.error or any(journal.done.answered[n] for n in own):
             pieces = chain.from_iterable(
                 render(self.kind, self.sources[n].name, journal.read(n)) for n in own
             )
-            with write_whole(path) as file:
+            with write_whole(files[end.source]) as file:
                 # JSON's escape for a byte of a file name that is not UTF-8.
                 file.writelines(p.encode(errors="backslashreplace") for p in pieces)
         return bulk.Remarks()

@@ -79,13 +79,14 @@ def test_a_video_has_its_subtitles_once_it_is_read_unless_it_is_none(server, cli
     assert seen == {0: three[:1], 1: three[:2], 2: three, 3: three}
 
 
-def test_a_file_of_many_videos_is_written_in_no_time(server, clips):
-    plan = OutputPlan([Path("all.jsonl")] * 4000, Path("journal"))
+@pytest.mark.parametrize("name", ["all.jsonl", "{}.srt"])
+def test_captions_of_many_videos_are_written_in_no_time(server, clips, name):
+    plan = OutputPlan([Path(name.format(n)) for n in range(4000)], Path("journal"))
     job = replace(make_job(server, clips, "all.jsonl"), plan=plan)
     with Journal(plan.journal, {}, job.events) as journal:
         began = time.process_time()
         for number in range(3999):
-            job.publish(journal, VideoEnd(number))
+            job.publish(journal, VideoEnd(number, "It is broken."))
         assert time.process_time() - began < 2
 
 
