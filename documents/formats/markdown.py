@@ -16,7 +16,7 @@ from unicodedata import category
 from markdown_it import MarkdownIt
 from markdown_it.common.utils import mdTrim
 from markdown_it.helpers import parseLinkLabel
-from markdown_it.rules_block import StateBlock
+from markdown_it.rules_block import StateBlock, reference
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 from mdit_py_plugins.dollarmath import dollarmath_plugin
@@ -24,7 +24,6 @@ from mdit_py_plugins.footnote import footnote_plugin
 from mdit_py_plugins.front_matter import front_matter_plugin
 
 from contract.markup import scan, unescape
-from documents.errors import DocumentTooLarge
 from documents.formats import inline
 from documents.formats.format import LINE, Edit, has_letter, make_format, read_whole
 from documents.formats.inline import InlinePiece, PieceRole
@@ -160,11 +159,8 @@ _WIKI_LINK = re.compile(
 #: CommonMark allows labels of this length.
 _LABEL = re.compile(r"\[\^[^\]\s]{1,999}\]")
 _MAX_TITLE_LINES = 100
-#: The number of tokens that any document may have; a table cell has three.
-_MIN_TOKENS = 300_000
 
 Rule = Callable[[StateInline, bool], bool]
-BlockRule = Callable[[StateBlock, int, int, bool], bool]
 
 
 def make_parser() -> MarkdownIt:
@@ -181,9 +177,7 @@ def make_parser() -> MarkdownIt:
         rule = next(r.fn for r in parser.inline.ruler.__rules__ if r.name == name)
         rule = partial(_BOUNDS[name], rule) if name in _BOUNDS else rule
         parser.inline.ruler.at(name, partial(_locate, name, rule))
-    for block in parser.block.ruler.__rules__:
-        if block.name in _BLOCK_BOUNDS:
-            block.fn = partial(_BLOCK_BOUNDS[block.name], block.fn)
+    parser.block.ruler.at("reference", _bound_reference)
     return parser
 
 
@@ -221,27 +215,18 @@ def _bound_comment(rule: Rule, state: StateInline, silent: bool) -> bool:
     return True
 
 
-def _bound_reference(rule: BlockRule, state: StateBlock, line: int, *rest: Any) -> bool:
+def _bound_reference(state: StateBlock, line: int, *rest: Any) -> bool:
     """Bound the rule for link definitions, which joins all lines that may be their titles."""
     last, state.lineMax = state.lineMax, min(state.lineMax, line + _MAX_TITLE_LINES)
     try:
-        return rule(state, line, *rest)
+        return reference(state, line, *rest)
     finally:
         state.lineMax = last
 
 
-def _bound_table(rule: BlockRule, state: StateBlock, line: int, *rest: Any) -> bool:
-    """Bound the rule for tables, which adds cells to short rows: 2 KB become a hundred MB."""
-    is_table = rule(state, line, *rest)
-    most = _MIN_TOKENS + len(state.src) // 4
-    if len(state.tokens) > most:
-        raise DocumentTooLarge(f"The tables have more than {most // 3:,} cells")
-    return is_table
-
-
-#: Rules that would need more than time and memory in proportion to the document.
+#: Rules that would need more than time in proportion to the document. Tables may need more
+#: memory, as short rows get empty cells: the worker's limit applies.
 _BOUNDS = {"footnote_ref": _bound_label, "html_inline": _bound_comment}
-_BLOCK_BOUNDS = {"reference": _bound_reference, "table": _bound_table}
 
 
 def _locate(name: str, rule: Rule, state: StateInline, silent: bool) -> bool:

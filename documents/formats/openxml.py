@@ -9,12 +9,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
-from functools import cached_property
 
 from lxml import etree
 
 from contract.languages import SCRIPTS
-from documents.errors import DamagedDocument, DocumentTooLarge
+from documents.errors import DamagedDocument
 from documents.formats.blocks import TITLE, ElementNames
 from documents.formats.format import Format, is_right_to_left
 from documents.formats.fragments import (
@@ -64,8 +63,6 @@ _COLUMNS = {
 }
 #: The carriage return before a line break in a cell, which programs do not show.
 _RETURN = re.compile("(?<!_x005F)_x000D_", re.IGNORECASE)
-#: The most bytes of formatting in a block's translation: each piece of a run repeats it.
-_MAX_COPIED_BYTES = 4 << 20
 _SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 
 
@@ -77,13 +74,6 @@ class Style:
     run: Element = field(compare=False)
     #: The run's element for properties, if it has one.
     properties: Element | None = field(compare=False)
-
-    @cached_property
-    def size(self) -> int:
-        """The size of a copy in bytes."""
-        attributes = sum(len(str(value)) for value in self.run.attrib.values())
-        said = b"" if self.properties is None else etree.tostring(self.properties)
-        return attributes + len(said)
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +104,6 @@ class Runs:
 
     def __init__(self) -> None:
         self._numbers: dict[tuple[object, ...], int] = {}
-        self._copied_bytes = 0
 
     def find_slots(self, paragraph: Element) -> list[Slot]:
         """Return the text of a paragraph, if it has one, without those in its text boxes."""
@@ -204,11 +193,6 @@ class Runs:
         """Append a new run to a paragraph, in a style or none."""
         if not isinstance(style, Style):
             return etree.SubElement(paragraph, beside(paragraph, self.run[2:]))
-        self._copied_bytes += style.size
-        if self._copied_bytes > _MAX_COPIED_BYTES:
-            raise DocumentTooLarge(
-                "A paragraph's formatting is too large to be copied to each of its parts"
-            )
         run = etree.SubElement(paragraph, style.run.tag, style.run.attrib)
         if style.properties is not None:
             run.append(deepcopy(style.properties))
