@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from contract import durable
-from documents.errors import explain
+from documents.errors import LostMarkup, explain
 from documents.formats import find_format
 from documents.formats.format import DocumentContext, Format
 from documents.pieces import join, read_journal
@@ -34,11 +34,7 @@ def run(request: Mapping[str, Any]) -> dict[str, Any]:
         if request["step"] == "read":
             answer = _read_document(document, format, context)
         else:
-            document.part.unlink(missing_ok=True)
-            pieces = read_journal(document.journal)
-            translations = join(pieces, request["source"], context.target)
-            format.write(document.source, translations, document.part, context)
-            durable.sync(document.part)
+            _write_document(document, format, context, request["source"])
     except Exception as error:  # the worker's edge: the owner gets a problem
         document.check()
         if find_limit(error):
@@ -53,13 +49,18 @@ def _read_document(
     document.texts.unlink(missing_ok=True)
     texts = characters = 0
     sample: list[str] = []
+
+    def note(text: str) -> str:
+        nonlocal texts, characters
+        file.write(f"{json.dumps(text)}\n")
+        shown = _TAG.sub("", text) if format.markup == "xml" else text
+        if characters < _SAMPLE_CHARACTERS:
+            sample.append(strip(shown)[:_SAMPLE_CHARACTERS])
+        texts, characters = texts + 1, characters + len(shown)
+        return text
+
     with document.texts.open("x", encoding="ascii") as file:
-        for text in format.read(document.source, context):
-            file.write(f"{json.dumps(text)}\n")
-            shown = _TAG.sub("", text) if format.markup == "xml" else text
-            if characters < _SAMPLE_CHARACTERS:
-                sample.append(strip(shown)[:_SAMPLE_CHARACTERS])
-            texts, characters = texts + 1, characters + len(shown)
+        format.translate(document.source, note, None, context)
     return {
         "texts": texts,
         "characters": characters,
@@ -67,3 +68,21 @@ def _read_document(
         "markup": format.markup,
         "media_type": format.media_type,
     }
+
+
+def _write_document(
+    document: DocumentFolder, format: Format, context: DocumentContext, source: str
+) -> None:
+    document.part.unlink(missing_ok=True)
+    translations = join(read_journal(document.journal), source, context.target)
+
+    def take(_: str) -> str:
+        translation = next(translations, None)
+        if translation is None:
+            raise LostMarkup("The document has more texts than translations")
+        return translation
+
+    format.translate(document.source, take, document.part, context)
+    if next(translations, None) is not None:
+        raise LostMarkup("The document has fewer texts than translations")
+    durable.sync(document.part)

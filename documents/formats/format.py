@@ -1,16 +1,16 @@
-"""The interface of a format: it reads the texts of a document, in order, and writes the same
-document with other texts. Everything else in the file stays. Text formats are defined by edits:
-spans of characters to replace, between which all bytes stay the same.
+"""The interface of a format: it replaces the texts of a document, in order. Everything else in
+the file stays. Text formats are defined by edits: spans of characters to replace, between which
+all bytes stay the same.
 """
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from contract.languages import LANGUAGES, normalize_variant
-from documents.errors import LostMarkup
 from documents.formats.encoding import (
     MAX_BYTES,
     Encoding,
@@ -42,22 +42,24 @@ class DocumentContext:
         self.warnings[said] = None
 
 
+#: Returns the translation of a text, or the text itself to only read the document.
+Ask: TypeAlias = Callable[[str], str]
+
+
 @dataclass(frozen=True)
 class Format:
-    """A file format. Both functions read the file, keep no more of it in memory than the format
-    requires, and raise DocumentError."""
+    """A file format."""
 
     #: File extensions, with their dots, in lower case.
     suffixes: tuple[str, ...]
     #: The media type of the result.
     media_type: str
     markup: Markup
-    #: read(source, context): yields the texts of the file without a translation in the target
-    #: language, in a fixed order. Each has at least one letter.
-    read: Callable[[Path, DocumentContext], Iterator[str]]
-    #: write(source, translations, target, context): writes `target`, which must not exist.
-    #: `translations` has one for each text of `read`, in the same order.
-    write: Callable[[Path, Iterator[str], Path, DocumentContext], None]
+    #: translate(source, ask, target, context): calls `ask` for each text of the file without a
+    #: translation in the target language, in a fixed order; it has at least one letter. Writes
+    #: the document to `target`, which must not exist; None only reads it. Keeps no more of it
+    #: in memory than the format requires, and raises DocumentError.
+    translate: Callable[[Path, Ask, Path | None, DocumentContext], None]
 
 
 #: The warning about words with a reading above them.
@@ -112,66 +114,39 @@ def make_format(
     """Make the format of a kind of text file. `declaration` finds a file's encoding. With
     `has_numbers`, characters that it lacks are written as numeric references, as in HTML."""
 
-    def find(path: Path, context: DocumentContext) -> Encoding:
-        return find_encoding(
-            path, declaration, language=context.source, warn=context.warn
-        )
-
-    def read(path: Path, context: DocumentContext) -> Iterator[str]:
-        for _, edits in find_parts(path, find(path, context)):
-            for edit in edits:
-                if edit.is_done and edit.is_done(context.target):
-                    continue
-                if edit.warning:
-                    context.warn(edit.warning)
-                yield from map(mend, edit.texts)
-
-    def write(
-        source: Path,
-        translations: Iterator[str],
-        target: Path,
-        context: DocumentContext,
+    def translate(
+        source: Path, ask: Ask, target: Path | None, context: DocumentContext
     ) -> None:
-        encoding = find(source, context)
-
-        def translate() -> Iterator[str]:
-            for content, edits in find_parts(source, encoding):
-                yield from _splice(content, edits, translations, context.target)
-            check_none_left(translations)
-
         warn = context.warn
-        write_text(translate(), target, encoding, has_numbers=has_numbers, warn=warn)
+        encoding = find_encoding(
+            source, declaration, language=context.source, warn=warn
+        )
+        parts = find_parts(source, encoding)
+        pieces = chain.from_iterable(_splice(*part, ask, context) for part in parts)
+        if target:
+            write_text(pieces, target, encoding, has_numbers=has_numbers, warn=warn)
+        for _ in pieces:
+            pass  # a document that is only read
 
-    return Format(suffixes, media_type, markup, read, write)
+    return Format(suffixes, media_type, markup, translate)
 
 
 def _splice(
-    content: str, edits: Iterable[Edit], translations: Iterator[str], language: str
+    content: str, edits: Iterable[Edit], ask: Ask, context: DocumentContext
 ) -> Iterator[str]:
-    place = 0
+    place, language = 0, context.target
     for edit in edits:
         if edit.is_done and edit.is_done(language):
             continue
+        if edit.warning:
+            context.warn(edit.warning)
         yield content[place : edit.start]
-        new = [take(translations) for _ in edit.texts]
-        is_same = not edit.is_done and bool(new) and new == [*map(mend, edit.texts)]
+        texts = [*map(mend, edit.texts)]
+        new = [*map(ask, texts)]
+        is_same = not edit.is_done and bool(new) and new == texts
         yield content[edit.start : edit.end] if is_same else edit.write(new, language)
         place = edit.end
     yield content[place:]
-
-
-def take(translations: Iterator[str]) -> str:
-    """Return the next translation. Raises LostMarkup if there is none."""
-    translation = next(translations, None)
-    if translation is None:
-        raise LostMarkup("The document has more texts than translations")
-    return translation
-
-
-def check_none_left(translations: Iterator[str]) -> None:
-    """Raise LostMarkup if a translation is left."""
-    if next(translations, None) is not None:
-        raise LostMarkup("The document has fewer texts than translations")
 
 
 def split_edges(text: str, space: str | None = None) -> tuple[str, str, str]:

@@ -8,10 +8,9 @@ import re
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from copy import copy
-from functools import partial
 from pathlib import Path
 from typing import IO, BinaryIO, TypeAlias
 
@@ -22,13 +21,7 @@ from documents.errors import (
     RefusedContent,
 )
 from documents.formats.blocks import Attributes, Block, ElementNames, split
-from documents.formats.format import (
-    LOST_READINGS,
-    DocumentContext,
-    Format,
-    check_none_left,
-    take,
-)
+from documents.formats.format import LOST_READINGS, Ask, DocumentContext, Format
 from documents.formats.fragments import Element, Slot, shorten
 
 #: A presentation of 500 slides has 3,000, a book with many pictures 10,000.
@@ -249,17 +242,6 @@ def _check_member(member: zipfile.ZipInfo, names: set[str]) -> None:
         raise DamagedDocument(f"{message}: expected 0 or 8 (deflate)")
 
 
-def _read_texts(
-    package: Package, name: str, vocabulary: ElementNames, context: DocumentContext
-) -> Iterator[str]:
-    for piece in package.split(name, vocabulary):
-        if isinstance(piece, Block):
-            texts = _group(vocabulary.find_slots(piece.parse()))
-            if texts and _READING.search(piece.raw):
-                context.warn(LOST_READINGS)
-            yield from texts
-
-
 def _group(slots: list[Slot]) -> dict[str, list[Slot]]:
     """Group the slots of a block by text: a text box is stored once per kind of reader, but its
     text is translated once."""
@@ -272,72 +254,67 @@ def _group(slots: list[Slot]) -> dict[str, list[Slot]]:
 def make_package_format(suffix: str, media_type: str, plan: Plan) -> Format:
     """Make the format of a kind of package. Members without texts are copied unchanged."""
 
-    def read(path: Path, context: DocumentContext) -> Iterator[str]:
-        with open_package(path) as package:
-            vocabularies = plan(package)
-            for member in package.infolist():
-                if _SIGNATURE.match(name := member.filename):
-                    context.warn("The signature is not valid for the translation.")
-                if vocabulary := vocabularies.get(name):
-                    yield from _read_texts(package, name, vocabulary, context)
-
-    def write(
-        source: Path,
-        translations: Iterator[str],
-        target: Path,
-        context: DocumentContext,
+    def translate(
+        source: Path, ask: Ask, target: Path | None, context: DocumentContext
     ) -> None:
-        with open_package(source) as package, ExitStack() as undo:
-            vocabularies = plan(package)
-            with zipfile.ZipFile(target, "x") as out:
-                undo.callback(target.unlink)
-                translate = partial(_translate, translations, context.target)
-                _write_package(package, out, vocabularies, translate)
-            check_none_left(translations)
-            undo.pop_all()
+        with open_package(source) as package:
+            parts = {
+                name: _translate(package.split(name, names), names, ask, context)
+                for name, names in plan(package).items()
+            }
+            if any(map(_SIGNATURE.match, package.namelist())):
+                context.warn("The signature is not valid for the translation.")
+            if target:
+                with zipfile.ZipFile(target, "x") as out:
+                    _write_package(package, parts, out)
+            for name in package.namelist():
+                for _ in parts.get(name, ()):
+                    pass  # a document that is only read
 
-    return Format((suffix,), media_type, "xml", read, write)
+    return Format((suffix,), media_type, "xml", translate)
 
 
 def _write_package(
-    package: Package,
-    out: zipfile.ZipFile,
-    vocabularies: Mapping[str, ElementNames],
-    translate: Callable[[ElementNames, bytes | Block], bytes],
+    package: Package, parts: Mapping[str, Iterator[bytes]], out: zipfile.ZipFile
 ) -> None:
     out.comment = package.comment
     unpacked = sum(member.file_size for member in package.infolist())
     left = min(_MIN_WRITTEN_BYTES + _MAX_GROWTH * unpacked, MAX_UNPACKED_BYTES)
     for member in package.infolist():
-        vocabulary = vocabularies.get(member.filename)
-        if vocabulary is None:
+        pieces = parts.get(member.filename)
+        if pieces is None:
             package.copy(member, out)
             continue
         described = _describe_member(member)
         with out.open(described, "w") as part:
-            for piece in package.split(member.filename, vocabulary):
-                left -= part.write(translate(vocabulary, piece))
+            for piece in pieces:
+                left -= part.write(piece)
                 _check_room(left)
         # If this is unset, zipfile uses the attributes of a new file.
         described.external_attr = member.external_attr
 
 
 def _translate(
-    translations: Iterator[str],
-    language: str,
+    pieces: Iterable[bytes | Block],
     vocabulary: ElementNames,
-    piece: bytes | Block,
-) -> bytes:
-    if isinstance(piece, bytes):
-        return piece
-    wrapper, is_changed = piece.parse(), False
-    for text, same in _group(vocabulary.find_slots(wrapper)).items():
-        translation = take(translations)
-        for slot in same if translation != text else ():
-            is_changed = True
-            slot.write(translation, language)
-    is_changed |= vocabulary.finish(wrapper, language)
-    return piece.serialize(wrapper) if is_changed else piece.raw
+    ask: Ask,
+    context: DocumentContext,
+) -> Iterator[bytes]:
+    for piece in pieces:
+        if isinstance(piece, bytes):
+            yield piece
+            continue
+        wrapper, is_changed = piece.parse(), False
+        grouped = _group(vocabulary.find_slots(wrapper))
+        if grouped and _READING.search(piece.raw):
+            context.warn(LOST_READINGS)
+        for text, same in grouped.items():
+            translation = ask(text)
+            for slot in same if translation != text else ():
+                is_changed = True
+                slot.write(translation, context.target)
+        is_changed |= vocabulary.finish(wrapper, context.target)
+        yield piece.serialize(wrapper) if is_changed else piece.raw
 
 
 def _check_room(left: int) -> None:

@@ -10,7 +10,7 @@ import pytest
 from contract import variables
 from documents import worker
 from documents.errors import DamagedDocument
-from documents.formats.format import DocumentContext, Format
+from documents.formats.format import Ask, DocumentContext, Format
 from documents.gateway import Gateway
 from documents.sandbox import Allowance
 from documents.storage import (
@@ -27,26 +27,20 @@ LIMITS = DocumentLimits(waiting=300, of_one=250)
 DAMAGED = b"\xff\n"
 
 
-def read_lines(source: Path, _: DocumentContext) -> Iterator[str]:
-    with source.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            if line == DAMAGED:
-                raise DamagedDocument(f"Line {number} is damaged.")
-            yield line.decode().removesuffix("\n")
-
-
-def write_lines(
-    source: Path, translations: Iterator[str], target: Path, context: DocumentContext
+def translate_lines(
+    source: Path, ask: Ask, target: Path | None, context: DocumentContext
 ) -> None:
-    count = len(list(read_lines(source, context)))
-    with target.open("x") as file:
-        file.write(f"{context.target}\n")
-        for _ in range(count):
-            file.write(f"{next(translations)}\n")
-    assert next(translations, None) is None
+    lines = [context.target]
+    for number, line in enumerate(source.read_bytes().splitlines(keepends=True), 1):
+        if line == DAMAGED:
+            raise DamagedDocument(f"Line {number} is damaged.")
+        lines.append(ask(line.decode().removesuffix("\n")))
+    if target:
+        assert not target.exists()
+        target.write_text("".join(f"{line}\n" for line in lines))
 
 
-LINES = Format((".lines",), "text/x-lines", "text", read_lines, write_lines)
+LINES = Format((".lines",), "text/x-lines", "text", translate_lines)
 
 
 @pytest.fixture(autouse=True)

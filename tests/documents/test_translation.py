@@ -104,18 +104,29 @@ def test_a_document_in_the_target_language_is_returned_as_it_is(
 
 
 def test_the_owner_is_told_what_the_formats_say(add, run_one, gateway, monkeypatch):
-    def read(source, context):
+    def translate(source, ask, target, context):
         context.warn("read")
-        yield "one"
+        translation = ask("one")
+        if target:
+            context.warn("written")
+            target.write_text(translation)
 
-    def write(source, translations, target, context):
-        context.warn("read")
-        context.warn("written")
-        target.write_text(next(translations))
-
-    said = Format((".lines",), "text/x-lines", "text", read, write)
+    said = Format((".lines",), "text/x-lines", "text", translate)
     monkeypatch.setattr("documents.worker.find_format", lambda name: said)
     assert run_one(add("one")).warnings == ("read", "written")
+
+
+@pytest.mark.parametrize(("count", "fault"), [(1, "fewer texts"), (3, "more texts")])
+def test_another_number_of_translations_is_an_error(
+    add, run_one, gateway, monkeypatch, count, fault
+):
+    def translate(source, ask, target, context):
+        for _ in range(count if target else 2):
+            ask("one")
+
+    said = Format((".lines",), "text/x-lines", "text", translate)
+    monkeypatch.setattr("documents.worker.find_format", lambda name: said)
+    assert fault in run_one(add("one")).error["detail"]
 
 
 def test_a_text_that_is_refused_is_told_with_its_place(add, run_one, gateway):

@@ -9,7 +9,7 @@ from documents.errors import DocumentError, LostMarkup
 from documents.formats import find_format
 from documents.formats.format import DocumentContext
 from documents.sandbox import Allowance, LimitExceeded, Sandbox, WorkerEnded
-from tests.documents.formats.translating import shout
+from tests.documents.formats.translating import keep, list_texts, shout
 
 #: The largest file that is tried; Markdown's library takes up to 30 µs per character.
 MAX_BYTES = 256 << 10
@@ -20,7 +20,7 @@ def find_most_bytes(ending: str) -> int:
     return MAX_BYTES // 4 if ending == ".md" else MAX_BYTES
 
 
-#: A file is read four times and written twice, without waiting for anything.
+#: A file is read twice and written twice, without waiting for anything.
 _ALLOWANCE = Allowance(
     cpu_s=15, time_s=300, memory_bytes=200 << 20, written_bytes=32 << 20
 )
@@ -52,18 +52,17 @@ def _read_and_write(source: Path) -> None:
     form, target = find_format(source.name), source.with_name(f"new-{source.name}")
     reading = DocumentContext("de")
     try:
-        texts = list(form.read(source, reading))
-        marked = map(shout, form.read(source, DocumentContext("ar")))
-        form.write(source, marked, target, DocumentContext("ar"))
+        texts = list_texts(source, reading)
+        form.translate(source, shout, target, DocumentContext("ar"))
         target.unlink()
-        form.write(source, iter(texts), target, DocumentContext("de"))
+        form.translate(source, keep, target, DocumentContext("de"))
     except LostMarkup:
         raise
     except DocumentError:
         return
     if any("does not declare its encoding" in warning for warning in reading.warnings):
         return  # another encoding may be guessed from the written bytes
-    again = list(form.read(target, DocumentContext("de")))
+    again = list_texts(target, DocumentContext("de"))
     if source.suffix in (".po", ".xliff"):  # translated texts are not read again
         again, texts = [text for text in again if text not in texts], []
     assert again == texts, "the texts are not those that were written"

@@ -4,7 +4,7 @@ import random
 import struct
 import sys
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -28,7 +28,7 @@ from tests.documents.formats.packing import (
     unpack,
 )
 from tests.documents.formats.paragraphs import RUBY, run, shape
-from tests.documents.formats.translating import read, shout, translate
+from tests.documents.formats.translating import keep, read, shout, translate
 from tests.programs import run as run_program
 
 GOOD = pack_docx(run("Hello"))
@@ -136,7 +136,7 @@ def test_hostile_and_damaged_files_are_told(tmp_path, name, error, make, said):
     with pytest.raises(error, match=said):
         read(name, source.read_bytes())
     with pytest.raises(error, match=said):
-        find_format(name).write(source, iter(["a"]), target, DocumentContext("fr"))
+        find_format(name).translate(source, keep, target, DocumentContext("fr"))
     assert not target.exists()
 
 
@@ -217,38 +217,20 @@ def good(tmp_path: Path) -> Path:
     return path
 
 
-def fail() -> Iterator[str]:
-    raise KeyboardInterrupt
-    yield
-
-
 @pytest.mark.parametrize(
-    ("translations", "error", "said"),
+    ("translation", "error", "said"),
     [
-        ((), LostMarkup, "more texts"),
-        (("a", "b"), LostMarkup, "fewer texts"),
-        (("a <",), LostMarkup, "extra"),
-        (("a" * 20_000,), DocumentTooLarge, "more than 8 times"),
-        (fail(), KeyboardInterrupt, "^$"),
+        ("a <", LostMarkup, "extra"),
+        ("a" * 20_000, DocumentTooLarge, "more than 8 times"),
     ],
-    ids=["too few", "too many", "no fragment", "too long", "interrupted"],
+    ids=["no fragment", "too long"],
 )
-def test_nothing_is_left_where_the_translations_do_not_fit(
-    good, monkeypatch, translations, error, said
+def test_a_translation_that_does_not_fit_is_an_error(
+    monkeypatch, translation, error, said
 ):
     monkeypatch.setattr(packages, "_MIN_WRITTEN_BYTES", 0)
-    target = good.with_name("target")
     with pytest.raises(error, match=said):
-        DOCX.write(good, iter(translations), target, DocumentContext("fr"))
-    assert not target.exists()
-
-
-def test_what_is_there_already_is_not_overwritten(good: Path):
-    target = good.with_name("target")
-    target.write_text("mine")
-    with pytest.raises(FileExistsError):
-        DOCX.write(good, iter(["a"]), target, DocumentContext("fr"))
-    assert target.read_text() == "mine"
+        translate("a.docx", GOOD, lambda _: translation)
 
 
 def test_members_keep_order_names_dates_methods_and_packed_bytes(good: Path):
@@ -262,7 +244,7 @@ def test_members_keep_order_names_dates_methods_and_packed_bytes(good: Path):
         opened.writestr(described, bytes(range(256)) * 99)
         opened.writestr("stored", b"kept", zipfile.ZIP_STORED)
         opened.mkdir("folder")
-    DOCX.write(good, iter(["Salut"]), target, DocumentContext("fr"))
+    DOCX.translate(good, shout, target, DocumentContext("fr"))
     with zipfile.ZipFile(good) as before, zipfile.ZipFile(target) as after:
         assert after.testzip() is None
         assert after.comment == b"a comment"
@@ -281,8 +263,8 @@ def peak():
     return int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
 source, target = map(Path, sys.argv[1:])
 before = peak()
-texts = (text.upper() for text in FORMAT.read(source, DocumentContext("de")))
-FORMAT.write(source, texts, target, DocumentContext("fr"))
+FORMAT.translate(source, str, None, DocumentContext("fr"))
+FORMAT.translate(source, str.upper, target, DocumentContext("fr"))
 print(peak() - before)
 """
 

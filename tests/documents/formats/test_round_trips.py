@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from documents.errors import DocumentError, LostMarkup
+from documents.errors import DocumentError
 from documents.formats import encoding, find_format
 from documents.formats.format import DocumentContext
 from tests.documents.formats.packing import find_group
@@ -35,21 +35,6 @@ def test_a_document_that_is_not_translated_is_the_same_file(ending, data, mark):
     translate(f"a{ending}", content, shout)
 
 
-@pytest.mark.parametrize(
-    ("new", "fault"),
-    [
-        (["eins"], "more texts than translations"),
-        (["eins", "zwei", "drei"], "fewer texts than translations"),
-    ],
-)
-def test_another_number_of_translations_is_an_error(new, fault, tmp_path):
-    source = tmp_path / "a.txt"
-    source.write_bytes(b"one thing\n\nanother thing\n")
-    write = find_format(source.name).write
-    with pytest.raises(LostMarkup, match=fault):
-        write(source, iter(new), tmp_path / "new", DocumentContext("de"))
-
-
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.txt"])
 def test_a_long_file_is_read_and_written_in_parts(name, tmp_path, monkeypatch):
     monkeypatch.setattr(encoding, "CHUNK_BYTES", 4 << 10)
@@ -59,7 +44,7 @@ def test_a_long_file_is_read_and_written_in_parts(name, tmp_path, monkeypatch):
     tracemalloc.start()
     try:
         context = DocumentContext("de")
-        format.write(source, format.read(source, context), target, context)
+        format.translate(source, keep, target, context)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

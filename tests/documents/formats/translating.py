@@ -17,7 +17,18 @@ def read(name: str, content: bytes, target: str | DocumentContext = "de") -> lis
     with TemporaryDirectory() as folder:
         source = Path(folder, name)
         source.write_bytes(content)
-        return list(find_format(name).read(source, _find_context(target)))
+        return list_texts(source, _find_context(target))
+
+
+def list_texts(source: Path, context: DocumentContext) -> list[str]:
+    texts: list[str] = []
+
+    def note(text: str) -> str:
+        texts.append(text)
+        return text
+
+    find_format(source.name).translate(source, note, None, context)
+    return texts
 
 
 def translate(
@@ -30,9 +41,7 @@ def translate(
     with TemporaryDirectory() as folder:
         source, written = Path(folder, name), Path(folder, f"new-{name}")
         source.write_bytes(content)
-        texts = list(format.read(source, context))
-        new = (translate(text) for text in texts)
-        format.write(source, new, written, context)
+        format.translate(source, translate, written, context)
         return written.read_bytes()
 
 
