@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
+from itertools import chain
 from pathlib import Path
 from typing import IO, BinaryIO, TypeAlias
 
@@ -50,7 +51,6 @@ _DAMAGES = (
     zipfile.BadZipFile, zlib.error, EOFError,
     NotImplementedError, UnicodeDecodeError, struct.error,
 )  # fmt: skip
-_LOCAL_HEADER = struct.Struct("<4s5H3L2H")
 
 #: Returns a package's members with texts, and the names of their elements. Raises DocumentError
 #: if the package is of another kind, encrypted or refused.
@@ -107,38 +107,11 @@ class Package(zipfile.ZipFile):
         except _DAMAGES as error:
             raise DamagedDocument(f"{name} cannot be unpacked: {error}") from error
 
-    def copy(self, member: zipfile.ZipInfo, target: zipfile.ZipFile) -> None:
-        """Copy a member in its compressed form."""
-        file, out = self.fp, target.fp
-        assert file
-        assert out
-        file.seek(member.header_offset)
-        header = file.read(_LOCAL_HEADER.size)
-        if len(header) < _LOCAL_HEADER.size or not header.startswith(b"PK\3\4"):
-            raise DamagedDocument(f"{member.filename} is not at its stated offset")
-        name_bytes, extra_bytes = _LOCAL_HEADER.unpack(header)[-2:]
-        file.seek(name_bytes + extra_bytes, os.SEEK_CUR)
-        copied = _describe_member(member)
-        # zipfile would compress it again, so this repeats what its `writestr` does to the file.
-        copied.header_offset = out.tell()
-        out.write(copied.FileHeader(zip64=False))
-        left = member.compress_size
-        while left:
-            chunk = file.read(min(left, _COPY_BYTES))
-            if not chunk:
-                raise DamagedDocument(f"{member.filename} ends too early")
-            out.write(chunk)
-            left -= len(chunk)
-        target.start_dir = out.tell()
-        target.filelist.append(copied)
-        target.NameToInfo[copied.filename] = copied
-
-
-def _describe_member(member: zipfile.ZipInfo) -> zipfile.ZipInfo:
-    """Copy a member's header without extra fields, and with the sizes before the content."""
-    described = copy(member)
-    described.extra, described.flag_bits = b"", 0
-    return described
+    def list_chunks(self, name: str) -> Iterator[bytes]:
+        """Yield the content of a member."""
+        with self._unpack(name) as part:
+            while chunk := part.read(_COPY_BYTES):
+                yield chunk
 
 
 @contextmanager
@@ -154,7 +127,6 @@ def open_package(path: Path) -> Iterator[Package]:
             raise DamagedDocument(f"The zip file is damaged: {error}") from error
         with package:
             _check_members(package.infolist(), path.stat().st_size)
-            _check_places(package.infolist(), package.start_dir)
             yield package
 
 
@@ -208,21 +180,6 @@ def _check_members(members: list[zipfile.ZipInfo], file_bytes: int) -> None:
         )
 
 
-def _check_places(members: list[zipfile.ZipInfo], end: int) -> None:
-    """Check that no members overlap, so that their copies are not larger than the file."""
-    ordered = sorted(members, key=lambda member: member.header_offset)
-    starts = [*(member.header_offset for member in ordered), end]
-    for member, following in zip(ordered, starts[1:], strict=True):
-        is_stored = member.compress_type == zipfile.ZIP_STORED
-        if is_stored and member.file_size != member.compress_size:
-            raise DamagedDocument(f"{member.filename} has contradictory sizes")
-        packed_bytes = _LOCAL_HEADER.size + member.compress_size
-        if member.header_offset + packed_bytes > following:
-            raise RefusedContent(
-                f"{member.filename} overlaps with another part of the zip file"
-            )
-
-
 def _check_member(member: zipfile.ZipInfo, names: set[str]) -> None:
     name = member.filename
     if len(name) > _MAX_NAME:
@@ -252,42 +209,39 @@ def _group(slots: list[Slot]) -> dict[str, list[Slot]]:
 
 
 def make_package_format(suffix: str, media_type: str, plan: Plan) -> Format:
-    """Make the format of a kind of package. Members without texts are copied unchanged."""
+    """Make the format of a kind of package. The other members keep their contents."""
 
     def translate(
         source: Path, ask: Ask, target: Path | None, context: DocumentContext
     ) -> None:
         with open_package(source) as package:
-            parts = {
-                name: _translate(package.split(name, names), names, ask, context)
-                for name, names in plan(package).items()
-            }
-            if any(map(_SIGNATURE.match, package.namelist())):
+            vocabularies = plan(package)
+            contents = {name: package.list_chunks(name) for name in package.namelist()}
+            for name in contents.keys() & vocabularies.keys():
+                pieces = package.split(name, vocabularies[name])
+                contents[name] = _translate(pieces, vocabularies[name], ask, context)
+            if any(map(_SIGNATURE.match, contents)):
                 context.warn("The signature is not valid for the translation.")
             if target:
                 with zipfile.ZipFile(target, "x") as out:
-                    _write_package(package, parts, out)
-            for name in package.namelist():
-                for _ in parts.get(name, ()):
-                    pass  # a document that is only read
+                    _write_package(package, contents, out)
+            for _ in chain.from_iterable(contents.values()):
+                pass  # a document that is only read
 
     return Format((suffix,), media_type, "xml", translate)
 
 
 def _write_package(
-    package: Package, parts: Mapping[str, Iterator[bytes]], out: zipfile.ZipFile
+    package: Package, contents: Mapping[str, Iterator[bytes]], out: zipfile.ZipFile
 ) -> None:
     out.comment = package.comment
     unpacked = sum(member.file_size for member in package.infolist())
     left = min(_MIN_WRITTEN_BYTES + _MAX_GROWTH * unpacked, MAX_UNPACKED_BYTES)
     for member in package.infolist():
-        pieces = parts.get(member.filename)
-        if pieces is None:
-            package.copy(member, out)
-            continue
-        described = _describe_member(member)
+        described = copy(member)
+        described.extra = b""
         with out.open(described, "w") as part:
-            for piece in pieces:
+            for piece in contents[member.filename]:
                 left -= part.write(piece)
                 _check_room(left)
         # If this is unset, zipfile uses the attributes of a new file.

@@ -1,4 +1,4 @@
-"""Zip files: hostile and damaged ones are refused, and members are copied unchanged."""
+"""Zip files: hostile and damaged ones are refused, and members keep their contents."""
 
 import random
 import struct
@@ -59,28 +59,6 @@ def zip_twice() -> bytes:
     return pack({"a.xml": b"1", "b.xml": b"2"}).replace(b"b.xml", b"a.xml")
 
 
-def list_members(*entries: tuple[int, int], packed: bytes = b"a" * 100) -> bytes:
-    """A zip file with one stored member, listed once with each of these offsets and sizes."""
-    local = (
-        struct.pack("<4s2B4HL2L2H", b"PK\3\4", 20, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0) + b"a"
-    )
-    directory = b""
-    for number, (place, size) in enumerate(entries):
-        name = b"%d" % number
-        sizes = (0, size, size, len(name), 0, 0, 0, 0, 0, place)
-        head = (b"PK\1\2", 20, 0, 20, 0, 0, 0, 0, 0)
-        directory += struct.pack("<4s4B4HL2L5H2L", *head, *sizes) + name
-    start, count = len(local + packed), len(entries)
-    end = (b"PK\5\6", 0, 0, count, count, len(directory), start, 0)
-    return local + packed + directory + struct.pack("<4s4H2LH", *end)
-
-
-def set_size(content: bytes) -> bytes:
-    """Make the two sizes of the only member differ in the directory, though it is stored."""
-    at = content.rfind(b"PK\1\2") + 24
-    return content[:at] + struct.pack("<L", 9) + content[at + 4 :]
-
-
 def break_member(content: bytes) -> bytes:
     """Overwrite packed bytes of the last member, and leave its directory entry unchanged."""
     at = content.rfind(b"PK\3\4") + 60
@@ -107,7 +85,6 @@ HOSTILE: list[tuple[type[DocumentError], Make, str]] = [
     (DamagedDocument, lambda good: good.replace(b"PK\1\2", b"PK\1\3"), "damaged"),
     (DamagedDocument, lambda good: change_end(good, 16, 1 << 20), "offset|damaged"),
     (DamagedDocument, lambda good: change_headers(good, -2, 99), "version 9.9"),
-    (DamagedDocument, lambda _: set_size(list_members((0, 50))), "0 has contradictory"),
     (DamagedDocument, lambda _: pack({"a": b""}), "Content_Types|mimetype"),
     (EncryptedDocument, lambda _: OLE + ENCRYPTED, "save it without a password"),
     (EncryptedDocument, lambda good: change_headers(good, 0, 1), "save it without"),
@@ -118,11 +95,6 @@ HOSTILE: list[tuple[type[DocumentError], Make, str]] = [
     (RefusedContent, lambda _: pack({"c:\\a": b""}), "outside its folder"),
     (RefusedContent, lambda _: pack({"a" * 1_001: b""}), "longer than 1,000"),
     (RefusedContent, lambda _: make_bomb(), "zip bomb"),
-    (RefusedContent, lambda _: list_members((0, 50), (0, 50)), "0 overlaps"),
-    (RefusedContent, lambda _: list_members((0, 50), (40, 20)), "0 overlaps"),
-    (RefusedContent, lambda _: list_members((0, 5_000)), "0 overlaps"),
-    (RefusedContent, lambda _: list_members((90, 50)), "0 overlaps"),
-    (RefusedContent, lambda _: list_members((9_999, 0)), "0 overlaps"),
 ]
 
 
@@ -233,9 +205,9 @@ def test_a_translation_that_does_not_fit_is_an_error(
         translate("a.docx", GOOD, lambda _: translation)
 
 
-def test_members_keep_order_names_dates_methods_and_packed_bytes(good: Path):
+def test_members_keep_order_names_dates_methods_and_contents(good: Path):
     target = good.with_name("target")
-    with zipfile.ZipFile(good, "a", compresslevel=1) as opened:
+    with zipfile.ZipFile(good, "a") as opened:
         opened.comment = b"a comment"
         described = zipfile.ZipInfo("media/é.png", (2001, 2, 3, 4, 5, 6))
         described.compress_type = zipfile.ZIP_DEFLATED
@@ -289,7 +261,7 @@ def describe(member: zipfile.ZipInfo) -> tuple[object, ...]:
         member.compress_type,
         member.external_attr,
         member.create_system,
-        member.filename == "word/document.xml" or (member.CRC, member.compress_size),
+        member.filename == "word/document.xml" or member.CRC,
     )
 
 
@@ -309,8 +281,9 @@ def hide_directory(content: bytes, comment: bytes = b"") -> bytes:
 )
 def test_the_list_of_members_is_bounded_before_it_is_read(monkeypatch, comment):
     """The bound holds whatever size the file claims."""
+    many = pack(dict.fromkeys(map(str, range(packages.MAX_MEMBERS + 1)), b""))
     monkeypatch.setattr(zipfile, "ZipFile", None)
     with pytest.raises(RefusedContent, match="too long"):
-        read("a.docx", hide_directory(list_members((0, 50)), comment))
+        read("a.docx", hide_directory(GOOD, comment))
     with pytest.raises(DocumentTooLarge, match="20001 parts: expected at most 20000"):
-        read("a.docx", list_members(*[(0, 0)] * (packages.MAX_MEMBERS + 1)))
+        read("a.docx", many)
