@@ -48,7 +48,7 @@ _MOST_WORKERS, _PAUSE_S = 3, 5.0
 _CPU_S, _CPU_S_PER_MB, _MOST_CPU_S, _TIMES_CPU = 30, 60, 3_600, 4
 #: Twice the need of the largest Markdown document, the most demanding format.
 MEMORY_BYTES = 512 << 20
-#: The bytes that a worker may write, and times the input's size: office documents are
+#: The bytes of a file that a worker writes, and times the input's size: office documents are
 #: compressed, and translations may be longer.
 _WRITTEN_BYTES, _TIMES_BYTES = 32 << 20, 8
 
@@ -288,7 +288,7 @@ def _describe_error(
 ) -> DocumentError:
     told = {
         "memory": f"{allowance.memory_bytes >> 20:,} MB of memory",
-        "bytes": f"{allowance.written_bytes >> 20:,} MB of files",
+        "bytes": f"{allowance.written_bytes >> 20:,} MB in a file",
         "cpu": f"{allowance.cpu_s:,} s of CPU time",
         "time": f"{allowance.time_s:,.0f} s",
     }

@@ -44,12 +44,6 @@ def _write(request: Mapping[str, Any]) -> None:
             file.write(b"x" * (1 << 16))
 
 
-def _write_many_files(request: Mapping[str, Any]) -> None:
-    """Overwrite a small file forever, so that few bytes are on disk at any time."""
-    while True:
-        Path(request["file"]).write_bytes(b"x" * (1 << 16))
-
-
 def _fail(_: Mapping[str, Any]) -> None:
     raise ValueError("what the document says")
 
@@ -61,7 +55,6 @@ _DEEDS: dict[str, Callable[[Mapping[str, Any]], Any]] = {
     "match forever": _match_forever,
     "sleep": lambda _: time.sleep(600),
     "write": _write,
-    "write many files": _write_many_files,
     "stand still": lambda _: os.kill(os.getpid(), signal.SIGSTOP),
     "end": lambda _: os.kill(os.getpid(), signal.SIGKILL),
     "fail": _fail,

@@ -47,7 +47,6 @@ def ask(sandbox: Sandbox, deed: str, allowance: Allowance = AMPLE, **more: Any) 
         ("hide memory", AMPLE, "memory"),
         ("match forever", replace(AMPLE, cpu_s=1), "cpu"),
         ("write", AMPLE, "bytes"),
-        ("write many files", AMPLE, "bytes"),
         ("sleep", replace(AMPLE, time_s=0.2), "time"),
         ("stand still", replace(AMPLE, time_s=0.2), "time"),
     ],

@@ -295,7 +295,7 @@ def test_what_is_over_stays_over(add, run_one, gateway):
     ("end", "slug", "words"),
     [
         (LimitExceeded("memory"), "document-too-large", "more than 512 MB of memory"),
-        (LimitExceeded("bytes"), "document-too-large", "more than 32 MB of files"),
+        (LimitExceeded("bytes"), "document-too-large", "more than 32 MB in a file"),
         (LimitExceeded("cpu"), "document-too-slow", "30 s of CPU time"),
         (LimitExceeded("time"), "document-too-slow", "more than 120 s,"),
         (WorkerEnded(), "damaged-document", "have ended 3 times"),
