@@ -3,7 +3,7 @@ its memory or never end, and then only its process is killed.
 
 The program sends requests to a server, `python -m documents.sandbox MODULE`, which has imported
 the module. For each request it forks a keeper, and the keeper a worker, within milliseconds. A
-keeper kills its worker when the time is up or the request is abandoned.
+keeper kills its worker when the program closes the connection.
 """
 
 import ctypes
@@ -31,8 +31,8 @@ from contract import variables
 
 _BYTES = 64 << 10
 _LOOK_S = 0.2
-#: Seconds for the server to start and the keeper to answer, in addition to the worker's.
-_SPARE_S = 60.0
+#: Seconds for the server to accept a request.
+_ACCEPT_S = 60.0
 _PR_SET_PDEATHSIG = 1
 #: The environment variables that a server needs; no passwords.
 _ENVIRONMENT = {
@@ -97,7 +97,7 @@ class Sandbox:
     ) -> Mapping[str, Any]:
         """Return the answer to a request. Calls `check` periodically, whose errors end the
         worker. Raises LimitExceeded and WorkerEnded."""
-        give_up_at = time.monotonic() + allowance.time_s + _SPARE_S
+        give_up_at = time.monotonic() + allowance.time_s
         received = b""
         with self._send_request(
             json.dumps([request, asdict(allowance)]).encode()
@@ -114,8 +114,8 @@ class Sandbox:
                 if not chunk:
                     return _read_answer(received)
                 received += chunk
-        self.close()  # the server is stuck; the next request starts another
-        raise WorkerEnded
+        self.close()  # it may be stuck; the next request starts another
+        raise LimitExceeded("time")
 
     def _send_request(self, data: bytes) -> socket.socket:
         mine, theirs = socket.socketpair()
@@ -134,7 +134,7 @@ class Sandbox:
     def _start(self) -> socket.socket:
         self.close()
         self._control, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
-        self._control.settimeout(_SPARE_S)
+        self._control.settimeout(_ACCEPT_S)
         known = _ENVIRONMENT & os.environ.keys()
         with theirs:
             self._server = subprocess.Popen(
@@ -154,7 +154,7 @@ def _read_answer(received: bytes) -> Mapping[str, Any]:
     match told:
         case {"answer": dict(found)}:
             return found
-        case {"limit": ("memory" | "cpu" | "bytes" | "time") as limit}:
+        case {"limit": ("memory" | "cpu" | "bytes") as limit}:
             raise LimitExceeded(limit)
     raise WorkerEnded
 
@@ -188,7 +188,7 @@ def _keep(connection: socket.socket, data: bytes, run: Run) -> NoReturn:
             connection.close()
             _work(writer, request, allowance, run)
         os.close(writer)
-        told = _wait(reader, connection, allowance.time_s)
+        told = _wait(reader, connection)
         os.kill(worker, signal.SIGKILL)
         _, status = os.waitpid(worker, 0)
         if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGXCPU:
@@ -198,17 +198,15 @@ def _keep(connection: socket.socket, data: bytes, run: Run) -> NoReturn:
         os._exit(0)
 
 
-def _wait(reader: int, connection: socket.socket, limit_s: float) -> bytes:
-    """Return the worker's output once it ends or the request is abandoned."""
-    give_up_at = time.monotonic() + limit_s
+def _wait(reader: int, connection: socket.socket) -> bytes:
+    """Return the worker's output once it ends or the connection is closed."""
     told = b""
-    while (left_s := give_up_at - time.monotonic()) > 0:
-        ready, _, _ = select.select([reader, connection.fileno()], [], [], left_s)
-        if ready == [reader] and (chunk := os.read(reader, _BYTES)):
-            told += chunk
-        elif ready:
-            return told
-    return b'{"limit": "time"}'
+    while select.select([reader, connection.fileno()], [], [])[0] == [reader]:
+        chunk = os.read(reader, _BYTES)
+        if not chunk:
+            break
+        told += chunk
+    return told
 
 
 def _work(writer: int, request: Mapping[str, Any], limits: Allowance, run: Run) -> None:
