@@ -91,89 +91,93 @@ def make_blueprints(services: Services) -> list[Blueprint]:
     """Return the routes of both versions."""
     service = services.translation
     blueprint = Blueprint("deepl_glossaries", __name__)
-    glossaries = service.glossaries
+    ask = service.glossaries.ask
 
     @blueprint.post("/v2/glossaries")
     @_describe_new("Makes a glossary", bodies=(_describe_body(service),))
     def create_2(request: GatewayRequest) -> MonolingualInfo:
-        content = _read_glossary(request, service, GlossaryFields)
-        return _show_2(glossaries.create(request.owner, content))
+        return _show_2(_create(request, service, GlossaryFields))
 
     @blueprint.get("/v2/glossaries")
     @describe("The glossaries of one language pair")
     def list_2(request: GatewayRequest) -> MonolingualList:
-        found = glossaries.list_all(request.owner)
+        found = ask(lambda storage: storage.list_all(request.owner))
         return {"glossaries": [_show_2(one) for one in found if _is_monolingual(one)]}
 
     @blueprint.get("/v2/glossaries/<glossary_id>")
     @describe("A glossary")
     def find_2(request: GatewayRequest, glossary_id: str) -> MonolingualInfo:
-        return _show_2(_find_2(request, glossaries, glossary_id))
+        return _show_2(_find_2(request, service.glossaries, glossary_id))
 
     @blueprint.get("/v2/glossaries/<glossary_id>/entries")
     @describe("Its entries", media=(TSV,))
     def entries_2(request: GatewayRequest, glossary_id: str) -> bytes:
-        found = _find_2(request, glossaries, glossary_id)
+        found = _find_2(request, service.glossaries, glossary_id)
         (only,) = found.dictionaries
-        return glossaries.read_entries(found, (only.source, only.target))
+        return ask(lambda storage: storage.read_pair(found, (only.source, only.target)))
 
     @blueprint.delete("/v2/glossaries/<glossary_id>")
     @describe("Deletes it", status=204)
     def delete_2(request: GatewayRequest, glossary_id: str) -> None:
-        glossaries.delete(request.owner, _find_2(request, glossaries, glossary_id).id)
+        found = _find_2(request, service.glossaries, glossary_id)
+        ask(lambda storage: storage.delete(request.owner, found.id))
 
     _add_version_3(blueprint, service)
     return [blueprint]
 
 
 def _add_version_3(blueprint: Blueprint, service: TranslationService) -> None:
-    glossaries = service.glossaries
+    ask = service.glossaries.ask
+    limits = service.settings
 
     @blueprint.post("/v3/glossaries")
     @_describe_new("Makes a glossary", bodies=(BodySchema(MultilingualFields, _MEDIA),))
     def create_3(request: GatewayRequest) -> MultilingualInfo:
-        content = _read_glossary(request, service, MultilingualFields)
-        return _show_3(glossaries.create(request.owner, content))
+        return _show_3(_create(request, service, MultilingualFields))
 
     @blueprint.get("/v3/glossaries")
     @describe("All glossaries")
     def list_3(request: GatewayRequest) -> MultilingualList:
-        return {"glossaries": list(map(_show_3, glossaries.list_all(request.owner)))}
+        found = ask(lambda storage: storage.list_all(request.owner))
+        return {"glossaries": list(map(_show_3, found))}
 
     @blueprint.get("/v3/glossaries/<glossary_id>")
     @describe("A glossary")
     def find_3(request: GatewayRequest, glossary_id: str) -> MultilingualInfo:
-        return _show_3(glossaries.find(request.owner, glossary_id))
+        return _show_3(ask(lambda storage: storage.find(request.owner, glossary_id)))
 
     @blueprint.delete("/v3/glossaries/<glossary_id>")
     @describe("Deletes it", status=204)
     def delete_3(request: GatewayRequest, glossary_id: str) -> None:
-        glossaries.delete(request.owner, glossary_id)
+        ask(lambda storage: storage.delete(request.owner, glossary_id))
 
     @blueprint.patch("/v3/glossaries/<glossary_id>")
     @describe("Renames it, adds entries", bodies=(BodySchema(ChangeFields, _MEDIA),))
     def change_3(request: GatewayRequest, glossary_id: str) -> MultilingualInfo:
         content = _read_glossary(request, service, ChangeFields)
-        changed = glossaries.change(request.owner, glossary_id, content, is_merged=True)
+        owner = request.owner
+        changed = ask(
+            lambda s: s.change(owner, glossary_id, content, limits, is_merged=True)
+        )
         return _show_3(changed)
 
     @blueprint.put("/v3/glossaries/<glossary_id>/dictionaries")
     @describe("Replaces a dictionary", bodies=(BodySchema(DictionaryFields, _MEDIA),))
     def replace_3(request: GatewayRequest, glossary_id: str) -> DictionaryInfo:
         content = _read_glossary(request, service, DictionaryFields)
-        glossaries.change(request.owner, glossary_id, content)
+        ask(lambda s: s.change(request.owner, glossary_id, content, limits))
         return _show_dictionary(content.drafts[0])
 
     @blueprint.get("/v3/glossaries/<glossary_id>/entries")
     @describe("A dictionary's entries", bodies=(BodySchema(PairFields),))
     def entries_3(request: GatewayRequest, glossary_id: str) -> EntriesList:
         pair = _read_pair(request)
-        found = glossaries.find(request.owner, glossary_id)
+        found = ask(lambda storage: storage.find(request.owner, glossary_id))
         source, target = (write_code(language).lower() for language in pair)
         dictionary: DictionaryEntries = {
             "source_lang": source,
             "target_lang": target,
-            "entries": glossaries.read_entries(found, pair).decode(),
+            "entries": ask(lambda storage: storage.read_pair(found, pair)).decode(),
             "entries_format": "tsv",
         }
         return {"dictionaries": [dictionary]}
@@ -181,7 +185,16 @@ def _add_version_3(blueprint: Blueprint, service: TranslationService) -> None:
     @blueprint.delete("/v3/glossaries/<glossary_id>/dictionaries")
     @describe("Deletes a dictionary", bodies=(BodySchema(PairFields),), status=204)
     def delete_dictionary_3(request: GatewayRequest, glossary_id: str) -> None:
-        glossaries.delete_dictionary(request.owner, glossary_id, _read_pair(request))
+        pair = _read_pair(request)
+        ask(lambda s: s.delete_dictionary(request.owner, glossary_id, pair))
+
+
+def _create(
+    request: GatewayRequest, service: TranslationService, schema: type[BaseModel]
+) -> Glossary:
+    content = _read_glossary(request, service, schema)
+    limits = service.settings
+    return service.glossaries.ask(lambda s: s.create(request.owner, content, limits))
 
 
 def _read_glossary(
@@ -222,7 +235,7 @@ def _read_pair(request: GatewayRequest) -> tuple[str, str]:
 def _find_2(
     request: GatewayRequest, glossaries: Glossaries, glossary_id: str
 ) -> Glossary:
-    found = glossaries.find(request.owner, glossary_id)
+    found = glossaries.ask(lambda s: s.find(request.owner, glossary_id))
     if not _is_monolingual(found):
         raise UnknownGlossary(
             "This glossary has several language pairs; use /v3/glossaries."

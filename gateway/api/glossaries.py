@@ -68,7 +68,7 @@ def make_blueprints(services: Services) -> list[Blueprint]:
     """Return the routes of glossaries."""
     service = services.translation
     blueprint = Blueprint("glossaries", __name__)
-    glossaries = service.glossaries
+    ask = service.glossaries.ask
 
     @blueprint.post("/glossaries")
     @describe(
@@ -78,10 +78,14 @@ def make_blueprints(services: Services) -> list[Blueprint]:
         made="id",
     )
     def create(request: GatewayRequest) -> GlossaryInfo:
-        reading = read_upload(request, glossaries, OurGlossary.__name__, _translate)
+        reading = read_upload(
+            request, service.glossaries, OurGlossary.__name__, _translate
+        )
         for draft in reading.drafts:
             _check_languages(draft, service)
-        shown = _show(glossaries.create(request.owner, reading))
+        limits = service.settings
+        made = ask(lambda storage: storage.create(request.owner, reading, limits))
+        shown = _show(made)
         if reading.warnings:
             shown["warnings"] = [*reading.warnings]
         return shown
@@ -89,24 +93,26 @@ def make_blueprints(services: Services) -> list[Blueprint]:
     @blueprint.get("/glossaries")
     @describe("All glossaries")
     def list_all(request: GatewayRequest) -> GlossaryList:
-        return {"glossaries": list(map(_show, glossaries.list_all(request.owner)))}
+        found = ask(lambda storage: storage.list_all(request.owner))
+        return {"glossaries": list(map(_show, found))}
 
     @blueprint.get("/glossaries/<glossary_id>")
     @describe("A glossary")
     def find(request: GatewayRequest, glossary_id: str) -> GlossaryInfo:
-        return _show(glossaries.find(request.owner, glossary_id))
+        return _show(ask(lambda storage: storage.find(request.owner, glossary_id)))
 
     @blueprint.get("/glossaries/<glossary_id>/entries")
     @describe("Its entries", query=PairParameters, media=(TSV,))
     def read_entries(request: GatewayRequest, glossary_id: str) -> bytes:
-        found = glossaries.find(request.owner, glossary_id)
+        found = ask(lambda storage: storage.find(request.owner, glossary_id))
         given = validate(PairParameters, request.args)
-        return glossaries.read_entries(found, _choose_pair(found, given))
+        pair = _choose_pair(found, given)
+        return ask(lambda storage: storage.read_pair(found, pair))
 
     @blueprint.delete("/glossaries/<glossary_id>")
     @describe("Deletes it", status=204)
     def delete(request: GatewayRequest, glossary_id: str) -> None:
-        glossaries.delete(request.owner, glossaries.find(request.owner, glossary_id).id)
+        ask(lambda storage: storage.delete(request.owner, glossary_id))
 
     return [blueprint]
 

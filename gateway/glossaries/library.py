@@ -23,9 +23,7 @@ from gateway.errors import (
     InternalError,
     NoDictionary,
     Overloaded,
-    UnknownGlossary,
 )
-from gateway.glossaries.glossary import NO_DICTIONARY, Glossary, GlossaryContent
 from gateway.glossaries.reading import (
     ANSWERS,
     Answer,
@@ -75,63 +73,6 @@ class Glossaries:
         finally:
             self._turn.release()
 
-    def create(self, owner: str, content: GlossaryContent) -> Glossary:
-        """Create a glossary. Raises TooManyGlossaries, BodyTooLarge, DiskFull and
-        GlossariesUnavailable."""
-        return self._ask_database(lambda s: s.create(owner, content, self._settings))
-
-    def list_all(self, owner: str) -> list[Glossary]:
-        """Return all glossaries of an owner. Raises GlossariesUnavailable."""
-        return self._ask_database(lambda storage: storage.list_all(owner))
-
-    def find(self, owner: str, wanted: str) -> Glossary:
-        """Return the glossary with this id, or else the only one with this name. Raises
-        UnknownGlossary and GlossariesUnavailable."""
-        found = self._ask_database(lambda storage: storage.find(owner, wanted))
-        by_id = [glossary for glossary in found if glossary.id == wanted]
-        if not found:
-            raise UnknownGlossary(f"There is no glossary {wanted[:40]!r}.")
-        if not by_id and len(found) > 1:
-            raise UnknownGlossary(
-                f"{len(found)} glossaries have the name {wanted[:40]!r}; use an id."
-            )
-        return (by_id or found)[0]
-
-    def read_entries(self, glossary: Glossary, pair: Sequence[str]) -> bytes:
-        """Return a pair's entries as TSV. Raises UnknownGlossary and GlossariesUnavailable."""
-        found = glossary.find(*pair)
-        entries = (
-            self._ask_database(lambda s: s.read_entries(found.id)) if found else None
-        )
-        if entries is None:
-            raise UnknownGlossary(NO_DICTIONARY.format(*pair))
-        return entries
-
-    def change(
-        self,
-        owner: str,
-        glossary_id: str,
-        content: GlossaryContent,
-        *,
-        is_merged: bool = False,
-    ) -> Glossary:
-        """Change a glossary in the storage. Also raises GlossariesUnavailable."""
-        return self._ask_database(
-            lambda storage: storage.change(
-                owner, glossary_id, content, self._settings, is_merged=is_merged
-            )
-        )
-
-    def delete(self, owner: str, glossary_id: str) -> None:
-        """Delete a glossary. Raises UnknownGlossary and GlossariesUnavailable."""
-        self._ask_database(lambda storage: storage.delete(owner, glossary_id))
-
-    def delete_dictionary(
-        self, owner: str, glossary_id: str, pair: Sequence[str]
-    ) -> None:
-        """Delete a dictionary. Raises UnknownGlossary and GlossariesUnavailable."""
-        self._ask_database(lambda s: s.delete_dictionary(owner, glossary_id, pair))
-
     def choose(
         self, owner: str, wanted: Sequence[str], source: str | None, target: str
     ) -> Choice:
@@ -142,8 +83,10 @@ class Glossaries:
         size, most = 0, self._settings.max_glossary_bytes
         language = normalize_language(source) if source else None
         targets = dict.fromkeys((target, normalize_language(target)))
-        for one in wanted:
-            known = self.find(owner, one).dictionaries
+        chosen = self.ask(
+            lambda storage: [storage.find(owner, name) for name in wanted]
+        )
+        for known in (glossary.dictionaries for glossary in chosen):
             for found in (d for into in targets for d in known if d.target == into):
                 spoken = normalize_language(found.source)
                 if language in (None, spoken):
@@ -159,22 +102,22 @@ class Glossaries:
             raise NoDictionary(f"The glossary has no dictionary {languages}.")
         return Choice(self._url, by_source)
 
-    def close(self) -> None:
-        """Close the database and stop the threads."""
-        if self._threads is not None:  # an idle pool is falsy
-            self._threads.apply(
-                self._answer_question, (lambda storage: storage.close(),)
-            )
-            self._threads.kill()
-
-    def _ask_database(self, question: Callable[[GlossaryStorage], Found]) -> Found:
+    def ask(self, question: Callable[[GlossaryStorage], Found]) -> Found:
+        """Return the storage's answer, from a thread. Raises its errors, and
+        GlossariesUnavailable instead of StorageError."""
         if self._threads is None:
             self._threads = ThreadPool(_THREADS)
         late = GlossariesUnavailable("The database of glossaries does not answer.")
         with gevent.Timeout(self._timeout_s, late):
-            return call_in_thread(self._threads, self._answer_question, question)
+            return call_in_thread(self._threads, self._ask_storage, question)
 
-    def _answer_question(self, question: Callable[[GlossaryStorage], Found]) -> Found:
+    def close(self) -> None:
+        """Close the database and stop the threads."""
+        if self._threads is not None:  # an idle pool is falsy
+            self._threads.apply(self._ask_storage, (lambda storage: storage.close(),))
+            self._threads.kill()
+
+    def _ask_storage(self, question: Callable[[GlossaryStorage], Found]) -> Found:
         """Call `question` in a thread of the pool."""
         from gateway.database.connections import StorageError
         from gateway.glossaries.storage import open_storage

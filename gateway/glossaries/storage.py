@@ -87,19 +87,26 @@ class GlossaryStorage(Database):
             row = made.id, owner, made.name, made.created_at_ms
             connection.execute(insert(GLOSSARIES).values(row))
             self._put(connection, made, content.drafts, limits)
-            return _find_glossary(connection, owner, made.id)
+            return _find(connection, owner, made.id)
 
     def list_all(self, owner: str) -> list[Glossary]:
         """Return all glossaries of an owner, oldest first."""
         with self.look() as connection:
             return _list(connection, GLOSSARIES.c.owner == owner)
 
-    def find(self, owner: str, wanted: str) -> list[Glossary]:
-        """Return the glossaries with this id or name."""
-        wanted = _clean(wanted)
-        is_wanted = (GLOSSARIES.c.id == wanted) | (GLOSSARIES.c.name == wanted)
+    def find(self, owner: str, wanted: str) -> Glossary:
+        """Return the glossary with this id, or else the only one with this name. All methods
+        find a glossary in this way. Raises UnknownGlossary."""
         with self.look() as connection:
-            return _list(connection, and_(GLOSSARIES.c.owner == owner, is_wanted))
+            return _find(connection, owner, wanted)
+
+    def read_pair(self, glossary: Glossary, pair: Sequence[str]) -> bytes:
+        """Return a pair's entries as TSV. Raises UnknownGlossary."""
+        found = glossary.find(*pair)
+        entries = self.read_entries(found.id) if found else None
+        if entries is None:
+            raise UnknownGlossary(NO_DICTIONARY.format(*pair))
+        return entries
 
     def read_entries(self, dictionary_id: str) -> bytes | None:
         """Return the entries of a dictionary as TSV; None if it was replaced or deleted."""
@@ -109,7 +116,7 @@ class GlossaryStorage(Database):
     def change(
         self,
         owner: str,
-        glossary_id: str,
+        wanted: str,
         content: GlossaryContent,
         limits: Settings,
         *,
@@ -122,33 +129,31 @@ class GlossaryStorage(Database):
         for _ in range(_TRIES):
             # Merging is slow, so it does not lock the database.
             with self.look() as connection:
-                before = _find_glossary(connection, owner, glossary_id)
+                before = _find(connection, owner, wanted)
                 ready = _merge(connection, before, given) if is_merged else given
             with self.begin() as connection:
-                glossary = _find_glossary(connection, owner, glossary_id)
+                glossary = _find(connection, owner, wanted)
                 if is_merged and glossary.dictionaries != before.dictionaries:
                     continue
                 if name is not None:
                     this = GLOSSARIES.c.id == glossary.id
                     connection.execute(update(GLOSSARIES).where(this).values(name=name))
                 self._put(connection, glossary, ready, limits)
-                return _find_glossary(connection, owner, glossary.id)
+                return _find(connection, owner, glossary.id)
         raise GlossariesUnavailable("Others keep changing this glossary; try again.")
 
-    def delete_dictionary(
-        self, owner: str, glossary_id: str, pair: Sequence[str]
-    ) -> None:
+    def delete_dictionary(self, owner: str, wanted: str, pair: Sequence[str]) -> None:
         """Delete a dictionary. Raises UnknownGlossary."""
         with self.begin() as connection:
-            found = _find_glossary(connection, owner, glossary_id).find(*pair)
+            found = _find(connection, owner, wanted).find(*pair)
             if found is None:
                 raise UnknownGlossary(NO_DICTIONARY.format(*pair))
             _delete(connection, DICTIONARIES.c.id == found.id)
 
-    def delete(self, owner: str, glossary_id: str) -> None:
+    def delete(self, owner: str, wanted: str) -> None:
         """Delete a glossary with its dictionaries. Raises UnknownGlossary."""
         with self.begin() as connection:
-            found = _find_glossary(connection, owner, glossary_id)
+            found = _find(connection, owner, wanted)
             _delete(connection, DICTIONARIES.c.glossary_id == found.id)
             connection.execute(delete(GLOSSARIES).where(GLOSSARIES.c.id == found.id))
 
@@ -202,16 +207,18 @@ def _check_room(
         raise DiskFull(_NO_ROOM)
 
 
-def _clean(text: str) -> str:
-    """Replace null characters, which PostgreSQL rejects in queries."""
-    return text.replace("\0", "\ufffd")
-
-
-def _find_glossary(connection: Connection, owner: str, glossary_id: str) -> Glossary:
-    is_id = GLOSSARIES.c.id == _clean(glossary_id)
-    for found in _list(connection, and_(GLOSSARIES.c.owner == owner, is_id)):
-        return found
-    raise UnknownGlossary("There is no such glossary.")
+def _find(connection: Connection, owner: str, wanted: str) -> Glossary:
+    wanted = wanted.replace("\0", "\ufffd")  # PostgreSQL rejects null characters
+    is_wanted = (GLOSSARIES.c.id == wanted) | (GLOSSARIES.c.name == wanted)
+    found = _list(connection, and_(GLOSSARIES.c.owner == owner, is_wanted))
+    by_id = [glossary for glossary in found if glossary.id == wanted]
+    if not found:
+        raise UnknownGlossary(f"There is no glossary {wanted[:40]!r}.")
+    if not by_id and len(found) > 1:
+        raise UnknownGlossary(
+            f"{len(found)} glossaries have the name {wanted[:40]!r}; use an id."
+        )
+    return (by_id or found)[0]
 
 
 def _list(connection: Connection, is_wanted: ColumnElement[bool]) -> list[Glossary]:

@@ -25,7 +25,7 @@ def list_steps(storage: GlossaryStorage) -> Iterator[Callable[[], Any]]:
     ours = GlossaryContent("Ours", (GERMAN, FRENCH))
     yield lambda: storage.create("anna", ours, LIMITS)
     yield lambda: storage.create("ben", GlossaryContent("Mine", (GERMAN,)), LIMITS)
-    this = storage.find("anna", "Ours")[0].id
+    this = storage.find("anna", "Ours").id
     more = GlossaryContent("All", (MORE,))
     yield lambda: storage.change("anna", this, more, LIMITS, is_merged=True)
     yield lambda: storage.delete_dictionary("anna", this, ("en", "fr"))

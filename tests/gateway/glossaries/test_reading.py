@@ -143,7 +143,7 @@ def test_a_process_that_fails_is_a_fault_of_ours(glossaries):
 
 
 def test_the_database_is_closed_with_the_glossaries(tmp_path, glossaries):
-    assert glossaries.list_all("open") == []
+    assert glossaries.ask(lambda storage: storage.list_all("open")) == []
     assert str(tmp_path / "db") in {f.path for f in psutil.Process().open_files()}
     glossaries.close()
     assert str(tmp_path / "db") not in {f.path for f in psutil.Process().open_files()}
