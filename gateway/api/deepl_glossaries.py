@@ -173,14 +173,8 @@ def _add_version_3(blueprint: Blueprint, service: TranslationService) -> None:
     def entries_3(request: GatewayRequest, glossary_id: str) -> EntriesList:
         pair = _read_pair(request)
         found = ask(lambda storage: storage.find(request.owner, glossary_id))
-        source, target = (write_code(language).lower() for language in pair)
-        dictionary: DictionaryEntries = {
-            "source_lang": source,
-            "target_lang": target,
-            "entries": ask(lambda storage: storage.read_pair(found, pair)).decode(),
-            "entries_format": "tsv",
-        }
-        return {"dictionaries": [dictionary]}
+        entries = ask(lambda storage: storage.read_pair(found, pair))
+        return {"dictionaries": [_show_entries(pair, entries)]}
 
     @blueprint.delete("/v3/glossaries/<glossary_id>/dictionaries")
     @describe("Deletes a dictionary", bodies=(BodySchema(PairFields),), status=204)
@@ -272,6 +266,16 @@ def _show_dictionary(dictionary: Dictionary | DictionaryDraft) -> DictionaryInfo
         "source_lang": write_code(dictionary.source).lower(),
         "target_lang": write_code(dictionary.target).lower(),
         "entry_count": dictionary.entry_count,
+    }
+
+
+def _show_entries(pair: tuple[str, str], entries: bytes) -> DictionaryEntries:
+    source, target = (write_code(language).lower() for language in pair)
+    return {
+        "source_lang": source,
+        "target_lang": target,
+        "entries": entries.decode(),
+        "entries_format": "tsv",
     }
 
 
