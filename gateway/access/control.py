@@ -1,7 +1,8 @@
 """Admits requests with a key that is valid, allows the route and is within its limits."""
 
 import hmac
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 
 from gevent import sleep
@@ -109,10 +110,12 @@ class Guard(Access):
     def close(self) -> None:
         self._registry.stop()
 
-    def _charge(self, key: ApiKey, characters: int) -> AbstractContextManager[None]:
+    @contextmanager
+    def _charge(self, key: ApiKey, characters: int) -> Iterator[None]:
         """Reserve characters. If too few are left, the request does not count as one."""
         try:
-            return self.ledger.charge(key, characters)
+            with self.ledger.charge(key, characters):
+                yield
         except QuotaExceeded:
             self._limiter.give_back(key)
             raise

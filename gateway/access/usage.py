@@ -12,11 +12,10 @@ import os
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from contract import durable
 from gateway.access.keys import ApiKey
@@ -45,24 +44,6 @@ class Usage:
     limit: int | None
 
 
-class ReservedCharacters(NamedTuple):
-    """Characters that are reserved for a `with` block."""
-
-    #: The key's account of this month, and the row of this process's reservations.
-    account: memoryview
-    own: memoryview
-    month: int
-    characters: int
-    #: Called with whether the block has succeeded.
-    end: Callable[[ReservedCharacters, bool], None]
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        self.end(self, kind is None)
-
-
 def find_month(seconds: float) -> int:
     """The number of the month (UTC) at a Unix time."""
     date = time.gmtime(seconds)
@@ -77,8 +58,9 @@ class UsageLedger:
         folder.mkdir(parents=True, exist_ok=True)
         self._lock = Lock(folder / "lock")
         self._elsewhere: Counts = {}
-        #: Ended charges that are not in the account yet, and whether each counts.
-        self._ended: deque[tuple[ReservedCharacters, bool]] = deque()
+        #: Ended charges that are not settled yet: the key's account of the month, the row of
+        #: this process's reservations, the month, the characters, and whether they count.
+        self._ended: deque[tuple[memoryview, memoryview, int, int, bool]] = deque()
         with self._lock.hold(_START_S):
             self.id = _read_ledger_id(folder)
             self._accounts = SharedTable(folder / _ACCOUNTS, _MONTHS * _FIELDS)
@@ -87,7 +69,8 @@ class UsageLedger:
             self._own_lock = lock_file(own)
             self._own = SharedTable(own, _MONTHS)
 
-    def charge(self, key: ApiKey, characters: int) -> ReservedCharacters:
+    @contextmanager
+    def charge(self, key: ApiKey, characters: int) -> Iterator[None]:
         """Reserve `characters` for a `with` block, and count them if it succeeds. Raises
         KeysUnavailable, and QuotaExceeded if the key has fewer left."""
         month, row_id = find_month(time.time()), int(key.id, 16)
@@ -104,7 +87,13 @@ class UsageLedger:
                 account[_RESERVED] += characters
         except OSError as error:  # also TimeoutError
             raise KeysUnavailable("The key's usage cannot be looked up now.") from error
-        return ReservedCharacters(account, own, month, characters, self._end)
+        is_done = False
+        try:
+            yield
+            is_done = True
+        finally:
+            self._ended.append((account, own, month, characters, is_done))
+            self._settle_all()
 
     def read(self, key: ApiKey) -> Usage:
         """Return the key's usage, without texts that are being translated."""
@@ -140,10 +129,6 @@ class UsageLedger:
             if account and account[_MONTH] == month:
                 account[_SAVED] = max(account[_SAVED], characters)
 
-    def _end(self, charge: ReservedCharacters, is_done: bool) -> None:
-        self._ended.append((charge, is_done))
-        self._settle_all()
-
     def _settle_all(self) -> None:
         """Settle all ended charges. If the lock stays taken, the next call settles them."""
         with suppress(OSError):
@@ -155,7 +140,7 @@ class UsageLedger:
         """Settle ended charges. If the process is killed meanwhile, the characters are counted,
         and the next process to start adds the reservations up again."""
         while self._ended:
-            (account, own, month, characters, _), is_done = self._ended[0]
+            account, own, month, characters, is_done = self._ended[0]
             if account[_MONTH] == month:
                 account[_COUNTED] += characters if is_done else 0
                 account[_RESERVED] -= characters

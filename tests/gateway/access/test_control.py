@@ -128,12 +128,14 @@ def test_a_stream_that_fails_costs_the_sentences_that_it_has_shown(
 def test_a_stream_whose_client_leaves_as_it_is_billed_is_billed_once(
     make_guarded, keys, monkeypatch
 ):
-    def end(*given: Any) -> None:
-        known(*given)
-        raise GreenletExit  # it leaves while another process holds the lock
+    def settle(ledger: UsageLedger) -> None:
+        is_billed = bool(ledger._ended)
+        known(ledger)
+        if is_billed:
+            raise GreenletExit  # it leaves while another process holds the lock
 
-    known = UsageLedger._end
-    monkeypatch.setattr(UsageLedger, "_end", end)
+    known = UsageLedger._settle_all
+    monkeypatch.setattr(UsageLedger, "_settle_all", settle)
     client, token = make_guarded(), keys.add("cat", Grant())
     headers = {"Authorization": f"Bearer {token}", "Accept": "text/event-stream"}
     client.post("/translate", json=WANTED, headers=headers).close()
