@@ -1,6 +1,7 @@
 """Keeps the event loop free: calls functions in threads, and lets other greenlets run."""
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from typing import Any, ParamSpec, TypeVar
 
 from gevent import get_hub, sleep
@@ -9,20 +10,28 @@ from gevent.threadpool import ThreadPool
 Given = ParamSpec("Given")
 Out = TypeVar("Out")
 
+#: The most threads for each use that may hang. The loop's own threads, which also look up the
+#: addresses of models, must not wait for it.
+_THREADS = {"disk": 10, "keys": 4, "glossaries": 4, "terms": 1}
 #: For gevent, 0 means no timer.
 _MOMENT_S = 1e-12
 #: The number of sentences on which work takes a few milliseconds.
 MANY = 64
 
 
+@cache
+def _find_pool(hub: Any, use: str) -> ThreadPool:
+    return ThreadPool(_THREADS[use], hub)
+
+
 def call_in_thread(
-    pool: ThreadPool,
-    function: Callable[Given, Out],
-    *args: Given.args,
-    **kwargs: Given.kwargs,
+    use: str, function: Callable[Given, Out], *args: Given.args, **kwargs: Given.kwargs
 ) -> Out:
-    """Call `function` in a thread of `pool`; return its result or raise its error. gevent would
-    also log an error that leaves a thread, and most are only a client's mistake."""
+    """Call `function` in a thread for this `use`, of the loop itself if it is empty; return its
+    result or raise its error. gevent would also log an error that leaves a thread, and most are
+    only a client's mistake."""
+    hub = get_hub()
+    pool = _find_pool(hub, use) if use else hub.threadpool
     result, error = pool.apply(_settle, (function, args, kwargs))
     try:
         if error is not None:
@@ -35,8 +44,8 @@ def call_in_thread(
 def run_beside(
     function: Callable[Given, Out], *args: Given.args, **kwargs: Given.kwargs
 ) -> Out:
-    """Call `function` in a thread of the loop's own pool, like `call_in_thread`."""
-    return call_in_thread(get_hub().threadpool, function, *args, **kwargs)
+    """Call `function` in a thread of the loop itself, like `call_in_thread`."""
+    return call_in_thread("", function, *args, **kwargs)
 
 
 def _settle(

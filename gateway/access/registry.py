@@ -8,7 +8,6 @@ from collections.abc import Mapping
 
 import gevent
 from gevent.event import Event
-from gevent.threadpool import ThreadPool
 
 from gateway.access.keys import ApiKey, read_id
 from gateway.access.storage import KeyStorage
@@ -25,7 +24,7 @@ _EVERY_S, _LEAST_S = 0.5, 0.1
 #: Seconds for which a request with an unknown key waits for a sync.
 _PATIENCE_S = 5.0
 #: The timeout of a sync. One that hangs occupies its thread, and the next one uses another.
-_LOOK_S, _THREADS = 8.0, 4
+_LOOK_S = 8.0
 #: The timeout of the first sync, and of the last.
 _START_S = 15.0
 
@@ -44,7 +43,6 @@ class Registry:
         self._is_reachable = True
         #: Set when a request needs a sync; set and replaced when one has ended.
         self._asked, self._ended = Event(), Event()
-        self._threads = ThreadPool(_THREADS)
         self._loop = gevent.spawn(self._look_on)
         self._ended.wait(_START_S)
 
@@ -53,7 +51,6 @@ class Registry:
         self._loop.kill()
         with gevent.Timeout(_START_S, False):
             self._look()
-        self._threads.kill()
         self._storage.close()
 
     def find(self, token: str | None) -> ApiKey:
@@ -102,11 +99,7 @@ class Registry:
             # At startup, hundreds of processes may compete for the CPU.
             with gevent.Timeout(_LOOK_S if self._version else _START_S, late):
                 seen = call_in_thread(
-                    self._threads,
-                    self._storage.sync,
-                    counts,
-                    self._ledger.id,
-                    self._version,
+                    "keys", self._storage.sync, counts, self._ledger.id, self._version
                 )
             self._ledger.learn(counts, seen.elsewhere)
         except Exception as error:  # no error may end the loop

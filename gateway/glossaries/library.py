@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, TypeVar
 import gevent
 from gevent import subprocess
 from gevent.lock import BoundedSemaphore
-from gevent.threadpool import ThreadPool
 
 from contract.languages import normalize_language
 from gateway.database import find_database
@@ -44,7 +43,6 @@ log = logging.getLogger(__name__)
 _ROOT = Path(__file__).parents[2]
 #: The most bytes of a body that this process reads itself.
 _SHORT = 32 << 10
-_THREADS = 4
 _STAGE = "the glossary was read"
 
 Found = TypeVar("Found")
@@ -56,7 +54,7 @@ class Glossaries:
     def __init__(self, settings: Settings) -> None:
         self._settings, self._timeout_s = settings, settings.timeout_s
         self._url = find_database(settings)
-        self._threads: ThreadPool | None = None
+        self._storage: GlossaryStorage | None = None
         self._turn = BoundedSemaphore(1)
 
     def read(self, upload: GlossaryUpload) -> Answer:
@@ -105,25 +103,22 @@ class Glossaries:
     def ask(self, question: Callable[[GlossaryStorage], Found]) -> Found:
         """Return the storage's answer, from a thread. Raises its errors, and
         GlossariesUnavailable instead of StorageError."""
-        if self._threads is None:
-            self._threads = ThreadPool(_THREADS)
         late = GlossariesUnavailable("The database of glossaries does not answer.")
         with gevent.Timeout(self._timeout_s, late):
-            return call_in_thread(self._threads, self._ask_storage, question)
+            return call_in_thread("glossaries", self._ask_storage, question)
 
     def close(self) -> None:
-        """Close the database and stop the threads."""
-        if self._threads is not None:  # an idle pool is falsy
-            self._threads.apply(self._ask_storage, (lambda storage: storage.close(),))
-            self._threads.kill()
+        """Close the database."""
+        if self._storage:
+            self._storage.close()
 
     def _ask_storage(self, question: Callable[[GlossaryStorage], Found]) -> Found:
-        """Call `question` in a thread of the pool."""
         from gateway.database.connections import StorageError
         from gateway.glossaries.storage import open_storage
 
         try:
-            return question(open_storage(self._url))
+            self._storage = open_storage(self._url)
+            return question(self._storage)
         except StorageError as error:
             log.error("glossaries cannot be used: %s", error)
             raise GlossariesUnavailable(

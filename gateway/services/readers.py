@@ -18,7 +18,6 @@ from gevent import Timeout
 from gevent.event import Event
 from gevent.monkey import get_original
 from gevent.socket import wait_read, wait_write
-from gevent.threadpool import ThreadPool
 from pydantic import TypeAdapter
 
 from gateway.errors import (
@@ -68,7 +67,6 @@ class Readers:
         self._waiting: list[tuple[float, int, Event]] = []
         self._arrivals = count()
         self._terms = TermCache(read_entries, lambda: _sleep(0))
-        self._thread: ThreadPool | None = None
 
     def read(self, job: ReadingJob, call: Call) -> list[Document]:
         """Return a document for each text. Raises TooManyRows, DeadlineExceeded, ClientGone,
@@ -88,9 +86,7 @@ class Readers:
             ) from error
 
     def close(self) -> None:
-        """End the process and the thread."""
-        if self._thread is not None:  # an idle pool is false
-            self._thread.kill()
+        """End the process."""
         if self._reader:
             self._reader.end()
 
@@ -102,10 +98,8 @@ class Readers:
         for source in {language for _, language in job.texts}:
             if self._terms.has(choice, source):
                 continue
-            if self._thread is None:
-                self._thread = ThreadPool(1)
             with Timeout(call.deadline.check(stage), DeadlineExceeded(stage)):
-                call_in_thread(self._thread, self._terms.take, choice, source, target)
+                call_in_thread("terms", self._terms.take, choice, source, target)
 
     @contextmanager
     def _take_place(self, size: int, call: Call) -> Iterator[None]:

@@ -6,13 +6,11 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from functools import cache
 from io import FileIO
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
-from gevent import Timeout, get_hub
-from gevent.threadpool import ThreadPool
+from gevent import Timeout
 
 from contract import durable
 from contract.dialects import OURS, find_dialect
@@ -55,8 +53,8 @@ from gateway.uploads.forms import Form, FormPart, Stream, find_boundary
 #: The most bytes of a field, parts of a form, and bytes of a form besides its file.
 _MOST_FIELD_BYTES, _MOST_FIELDS = 8 << 10, 50
 _FORM_BYTES = 256 << 10
-#: The threads that wait for the disk, and the longest wait in seconds.
-_THREADS, _DISK_S = 10, 60.0
+#: The longest wait for the disk, in seconds.
+_DISK_S = 60.0
 
 Given = ParamSpec("Given")
 Out = TypeVar("Out")
@@ -77,20 +75,13 @@ def _explained() -> Iterator[None]:
         raise
 
 
-@cache
-def _find_pool(hub: Any) -> ThreadPool:
-    """Return the threads of a loop that wait for the disk. The loop's own also look up the
-    addresses of models: a disk that hangs must not keep them from that."""
-    return ThreadPool(_THREADS, hub)
-
-
 def _run(
     function: Callable[Given, Out], *args: Given.args, **kwargs: Given.kwargs
 ) -> Out:
     """Call a function that uses the disk, in a thread. Raises NoDocument, DiskFull, and
     DeadlineExceeded if the disk hangs; what has begun may still be done."""
     with _explained(), Timeout(_DISK_S, DeadlineExceeded("the disk answered")):
-        return call_in_thread(_find_pool(get_hub()), function, *args, **kwargs)
+        return call_in_thread("disk", function, *args, **kwargs)
 
 
 class Documents:
