@@ -11,7 +11,6 @@ from flask import Response
 from pydantic_core import to_json
 from werkzeug.datastructures import Headers, HeaderSet
 from werkzeug.exceptions import HTTPException
-from werkzeug.routing import RequestRedirect
 
 from contract.dialects import FOREIGN, OURS, find_dialect
 from contract.tasks import PATHS, TRANSLATION
@@ -97,15 +96,15 @@ def write_nothing() -> Response:
 
 
 def clean_path(path: str) -> str:
-    """Return the path without repeated slashes and, for texts, without a trailing slash:
-    clients build URLs from parts. Flask would redirect such requests, and some clients would
-    resend them without the body."""
+    """Return the path with a first slash, without repeated ones and, for texts, without a last
+    one: clients build URLs from parts. Flask would redirect such requests, and some clients
+    would resend them without the body."""
     if "//" in path:
         path = _SLASHES.sub("/", path)
     is_long = len(path) > 1 and path.endswith("/")
     if is_long and (path in _WITH_SLASH or find_dialect(path) is not OURS):
         return path[:-1]
-    return path
+    return path or "/"
 
 
 def read_rest(request: GatewayRequest, response: Response) -> None:
@@ -120,10 +119,7 @@ def read_rest(request: GatewayRequest, response: Response) -> None:
 
 
 def check_url(request: GatewayRequest) -> None:
-    """Refuse a URL with too many fields before they are parsed, and a nearly correct path, for
-    which Flask would send a redirect in HTML."""
-    if isinstance(request.routing_exception, RequestRedirect):
-        raise NotFound(_NO_PATH)
+    """Refuse a URL with too many fields before they are parsed."""
     if query := request.query_string:
         check_number(query, request.most_fields)
 
