@@ -2,6 +2,7 @@
 `/v2/glossary-language-pairs`, and `/v2/document` with its status and result."""
 
 import time
+from collections.abc import Iterable
 from itertools import permutations
 from typing import Annotated, Any, Literal, NotRequired
 
@@ -50,9 +51,7 @@ from text.options import Splitting, Tags, TranslationRequest
 WORDING = Wording(
     "Parameter '{field}' not specified.",
     "Value for '{field}' not supported.",
-    list_codes=lambda targets: [
-        code for language in sorted(targets) for code in _name_variants(language)
-    ],
+    list_codes=lambda targets: [*_name_targets(sorted(targets))],
 )
 #: DeepL's limit for unlimited characters per month.
 _UNLIMITED = 10**12
@@ -249,8 +248,7 @@ def _make_texts(services: Services) -> Blueprint:
         if given.type == "target":
             return [
                 {"language": code, "name": name, "supports_formality": False}
-                for language in sorted(service.limits.targets)
-                for code, name in _name_variants(language).items()
+                for code, name in _name_targets(sorted(service.limits.targets)).items()
             ]
         return [
             {"language": write_code(code), "name": name_language(code, "en")}
@@ -328,9 +326,7 @@ def _make_documents(services: Services) -> tuple[Blueprint, Blueprint]:
 
 
 def _describe_body(service: TranslationService) -> BodySchema:
-    served = [
-        code for language in service.bounds.targets for code in _name_variants(language)
-    ]
+    served = [*_name_targets(service.bounds.targets)]
     texts = {"minItems": 1, "maxItems": service.bounds.max_texts}
     target = choose(served, "DE")
     asked = {"text": ["See you tomorrow"], "source_lang": "EN", "target_lang": target}
@@ -433,11 +429,13 @@ def write_code(language: str) -> str:
     return _CODES.get(language, language.upper())
 
 
-def _name_variants(language: str) -> dict[str, str]:
-    """Return the target codes of a language, with their names."""
-    return _VARIANTS.get(language) or {
-        write_code(language): name_language(language, "en")
-    }
+def _name_targets(languages: Iterable[str]) -> dict[str, str]:
+    """Return the target codes of languages, with their names."""
+    found: dict[str, str] = {}
+    for language in languages:
+        own = {write_code(language): name_language(language, "en")}
+        found |= _VARIANTS.get(language, own)
+    return found
 
 
 def _read_form(fields: Fields, service: TranslationService) -> DocumentRequest:
