@@ -7,12 +7,11 @@ from pathlib import Path
 
 import typer
 from rich.filesize import decimal
-from rich.progress import DownloadColumn
 
 import catalog
 from catalog import CatalogError, bundle, inventory
 from catalog.checkpoint import default_cache
-from catalog.display import console, make_command, make_progress, make_table
+from catalog.display import console, make_command, make_table
 from catalog.inventory import Checkpoint
 from handlers.engine.directories import Digests, ModelError
 
@@ -117,8 +116,7 @@ def _find(
 
 def _pull(wanted: list[Checkpoint]) -> None:
     for each in wanted:
-        with make_progress(DownloadColumn()) as bars:
-            each.pull(bars)
+        each.pull()
         console.print(f"{each.name}: {each.directory}")
         if stated := each.source.get("license"):
             said = f"{each.name}: its model card states the licence {stated}"

@@ -12,7 +12,6 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
-    ProgressColumn,
     TextColumn,
     TimeElapsedColumn,
 )
@@ -72,12 +71,12 @@ def _show_errors(*errors: type[BaseException]) -> Iterator[None]:
         raise Exit(1) from error
 
 
-def make_progress(counted: ProgressColumn | None = None) -> Progress:
+def make_progress() -> Progress:
     """Return a progress bar with a description, a count and the elapsed time."""
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
-        counted or MofNCompleteColumn(),
+        MofNCompleteColumn(),
         TimeElapsedColumn(),
         console=console,
     )

@@ -2,18 +2,14 @@
 appears only when it is complete, with a record of its files and its licence.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re
 import shutil
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, nullcontext
-from functools import partial
+from contextlib import contextmanager
 from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from huggingface_hub import HfApi, constants, hf_hub_url
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError, HTTPError  # type: ignore[attr-defined]
@@ -34,9 +30,6 @@ from handlers.engine.directories import (
     missing_files,
 )
 
-if TYPE_CHECKING:
-    from rich.progress import Progress
-
 _TIMEOUT_S = 10
 #: The files other than the weights.
 SMALL_FILES = (
@@ -55,20 +48,8 @@ SMALL_FILES = (
 _HIDDEN = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND)
 
 
-class _FileBar(nullcontext["_FileBar"]):
-    """A bar for a file's bytes in our progress, instead of the library's own bar."""
-
-    def __init__(
-        self, bars: Progress, *, desc: str, total: int, initial: int, **_: Any
-    ):
-        super().__init__(self)
-        bar = bars.add_task(desc, total=total, completed=initial)
-        self.update = partial(bars.advance, bar)
-
-
-def download(name: str, folder: Path, task: str, bars: Progress | None = None) -> Path:
-    """Download a model to `folder/<name>`, unless that exists, and return the directory. `bars`
-    show the progress.
+def download(name: str, folder: Path, task: str) -> Path:
+    """Download a model to `folder/<name>`, unless that exists, and return the directory.
 
     `huggingface_hub.snapshot_download` restarts a file if its process has ended, which loses
     too much with two gigabytes of weights.
@@ -84,7 +65,7 @@ def download(name: str, folder: Path, task: str, bars: Progress | None = None) -
         directory.parent.mkdir(parents=True, exist_ok=True)
         with WeakFileLock(folder / f"{name}.lock"):
             if not directory.exists():
-                _download(name, directory, task, bars)
+                _download(name, directory, task)
     return directory
 
 
@@ -100,7 +81,7 @@ def _find_part(directory: Path, commit: str) -> Path:
     return directory.with_name(f"{directory.name}-{commit}.part")
 
 
-def _download(name: str, directory: Path, task: str, bars: Progress | None) -> None:
+def _download(name: str, directory: Path, task: str) -> None:
     elsewhere = "Give a directory's path instead, or set HF_ENDPOINT to a mirror."
     with _explain(name, elsewhere):
         info = HfApi().model_info(name, files_metadata=True, timeout=_TIMEOUT_S)
@@ -109,12 +90,12 @@ def _download(name: str, directory: Path, task: str, bars: Progress | None) -> N
     part = _find_part(directory, commit)
     _remove_others(part, directory)
     part.mkdir(exist_ok=True)
-    digests, bar = Digests(), partial(_FileBar, bars) if bars else None
+    digests = Digests()
     paths = {file.rfilename: part / file.rfilename for file in files}
     for file in files:
         if not paths[file.rfilename].exists():
             url = hf_hub_url(name, file.rfilename, revision=commit)
-            _fetch(file, part, digests, url=url, bar=bar)
+            _fetch(file, part, digests, url)
     stated = info.card_data.get("license") if info.card_data else None
     source = {
         "name": name,
@@ -146,9 +127,7 @@ def _choose_files(info: ModelInfo, task: str) -> list[RepoSibling]:
     return [files[n] for n in (*SMALL_FILES, *list_weights(files)) if n in files]
 
 
-def _fetch(
-    file: RepoSibling, folder: Path, digests: Digests, *, url: str, bar: Any
-) -> None:
+def _fetch(file: RepoSibling, folder: Path, digests: Digests, url: str) -> None:
     part = folder / f"{file.rfilename}.part"
     with part.open("ab") as target:
         if target.tell() > (file.size or 0):  # such as a network's login page
@@ -160,7 +139,6 @@ def _fetch(
             headers=build_hf_headers(),
             expected_size=file.size,
             displayed_filename=file.rfilename,
-            tqdm_class=bar,
         )
     if _is_damaged(part, file, digests):
         part.unlink()

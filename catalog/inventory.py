@@ -2,15 +2,13 @@
 and damaged files, and the rest of the cache.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from catalog import CPU, Catalog, Model, TranslationSection, checkpoint
 from catalog.devices import count_gpus
@@ -24,9 +22,6 @@ from handlers.engine.directories import (
     find_damage,
     read_object,
 )
-
-if TYPE_CHECKING:
-    from rich.progress import Progress
 
 
 @dataclass(frozen=True)
@@ -102,7 +97,7 @@ class Checkpoint:
             if fault := find_damage(path, digests):
                 yield f"{path}: {fault}"
 
-    def pull(self, bars: Progress) -> None:
+    def pull(self) -> None:
         """Get missing and damaged files, and convert for each model. Raises ModelError."""
         from catalog import hub
 
@@ -112,7 +107,7 @@ class Checkpoint:
             if damaged := [name for name, _ in recorded]:
                 hub.take_back(self.directory, source["commit"], damaged)
         if not self.directory.exists():
-            hub.download(self.name, self.cache / "hub", self.models[0].task, bars)
+            hub.download(self.name, self.cache / "hub", self.models[0].task)
         for model in self.models:
             checkpoint.prepare(model, self.cache, digests)
 

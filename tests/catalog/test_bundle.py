@@ -9,7 +9,6 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from rich.progress import Progress
 
 import catalog
 from catalog import bundle, checkpoint
@@ -36,7 +35,7 @@ def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     map_path.write_text(json.dumps(MAP))
     needed = load(map_path, folder / "cache")
     for each in needed:
-        each.pull(Progress())
+        each.pull()
     for file in (out, folder / "again.tar", folder / "1.tar.gz", folder / "2.tgz"):
         bundle.pack(file, map_path, None, needed)
     return out
