@@ -92,7 +92,6 @@ bench: .venv/ready-dev up  ## measure the figures of docs/performance.md in less
 	$(BENCHMARK) study --limit-s 5 --out $(FIGURES)/study.json --plot $(FIGURES)/study.svg $(GO_ON)
 	$(BENCHMARK) tune benchmarks/plans/phrasebook.yaml --out $(FIGURES)/tune --fresh $(GO_ON)
 	$(BENCHMARK) tune benchmarks/plans/detection.yaml --out $(FIGURES)/tune-detection --fresh $(GO_ON)
-	$(BENCHMARK) ingress --seconds 8 --out $(FIGURES)/ingress.json $(GO_ON)
 	$(BENCHMARK) compare --against interactive,embedded,litserve,rayserve,flask,baseline --languages fr --clients 1,16,64,256 --rounds 2 --seconds 6 --warm-s 3 --out $(FIGURES)/peers.json $(GO_ON)
 	$(BENCHMARK) compare --against embedded,litserve,rayserve,flask --set max_batch_delay=5 --languages fr --clients 1,16,64,256 --rounds 2 --seconds 6 --warm-s 3 --out $(FIGURES)/peers-5ms.json $(GO_ON)
 	$(BENCHMARK) compare --against embedded,litserve,rayserve,flask --set max_batch_delay=5 --set vocabulary=language --languages fr --clients 1,64,256 --rounds 2 --seconds 6 --warm-s 3 --out $(FIGURES)/peers-vocabulary.json $(GO_ON)

@@ -1,5 +1,5 @@
-"""A Ray cluster for one measurement or for tests, with a machine in each network namespace. Its
-models echo each text after a known time.
+"""A Ray cluster for tests, with a machine in each network namespace. Its models echo each text
+after a known time.
 """
 
 import json

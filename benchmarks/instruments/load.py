@@ -1,6 +1,6 @@
 """Measures a load of clients that wait for answers (closed loop) or of planned arrivals (open
 loop): its latencies, the CPU time and memory of a stack's programs, and the workers' counters
-on the metrics page of TorchServe or Ray. TorchServe's workers are counted apart from its Java.
+on TorchServe's metrics page. The workers are counted apart from TorchServe's Java.
 """
 
 from collections import Counter
@@ -210,7 +210,7 @@ def _read_clock(leaders: Leaders) -> dict[str, dict[int, float]]:
     return clock
 
 
-_PREFIX, _RAY_PREFIX = "babelgate", "ray_"
+_PREFIX = "babelgate"
 
 
 @dataclass(frozen=True)
@@ -226,14 +226,14 @@ class WorkerFigures:
 
 
 def read_counters(url: str) -> Counter[str]:
-    """Read the handlers' counters, added up over the models, in lower case, as Ray writes them.
-    Raises RequestException."""
+    """Read the handlers' counters, added up over the models, in lower case. Raises
+    RequestException."""
     page = requests.get(url, timeout=10)
     page.raise_for_status()
     counters: Counter[str] = Counter()
     for family in text_string_to_metric_families(page.text):
         for sample in family.samples:
-            name = sample.name.lower().removeprefix(_RAY_PREFIX).removesuffix("_total")
+            name = sample.name.lower().removesuffix("_total")
             # The gateway's own metrics have underscores.
             if name.startswith(_PREFIX) and name.isalpha():
                 counters[name.removeprefix(_PREFIX)] += round(sample.value)

@@ -53,13 +53,13 @@ def test_figures_are_of_what_was_counted_in_between():
     assert describe_workers(before, after) == expected
 
 
-def test_rays_page_has_the_same_counters_under_longer_names(monkeypatch):
+def test_counters_are_added_up_over_the_models(monkeypatch):
     page = requests.Response()
     page.status_code = 200
     page._content = b"""
-ray_babelgaterows_total{ModelName="fr",SessionName="s"} 60
-ray_babelgaterows_total{ModelName="de",SessionName="s"} 4
-ray_tasks{State="RUNNING"} 3
+BabelgateRows_total{ModelName="fr",Level="Model"} 60
+BabelgateRows_total{ModelName="de",Level="Model"} 4
+QueueTime{Level="Host"} 3
 babelgate_waiting_rows{model="fr"} NaN
 """
     monkeypatch.setattr(requests, "get", lambda url, timeout: page)
