@@ -217,24 +217,15 @@ def compare(config: Mapping[str, Any], found: Mapping[str, Application]) -> list
 
 
 def _list_differences(old: Any, new: Any, place: str = "") -> Iterator[str]:
-    """Yield the keys whose values differ, such as `args.settings.batch_size`."""
-    old, new = _name_parts(old), _name_parts(new)
-    if not (isinstance(old, dict) and isinstance(new, dict)):
-        if old != new:
+    """Yield the keys whose values differ, such as `args.settings.batch_size`. The only
+    deployment of an application is compared as if it were not in a list."""
+    match old, new:
+        case (dict(old), dict(new)) | ([dict(old)], [dict(new)]):
+            for key in dict.fromkeys([*new, *old]):
+                inner = f"{place}.{key}" if place else key
+                yield from _list_differences(old.get(key), new.get(key), inner)
+        case _ if old != new:
             yield place
-        return
-    for key in dict.fromkeys([*new, *old]):
-        inner = f"{place}.{key}" if place else key
-        yield from _list_differences(old.get(key), new.get(key), inner)
-
-
-def _name_parts(value: Any) -> Any:
-    """Turn a list of named objects into one object, whose keys are readable."""
-    if isinstance(value, list) and all(
-        isinstance(v, dict) and "name" in v for v in value
-    ):
-        return {v["name"]: v for v in value}
-    return value
 
 
 def explain_unplaced(

@@ -66,7 +66,7 @@ CONFIG = {"applications": [FR]}
         ({"fr": find(FR)}, []),
         (
             {"fr": find(describe("fr", batch_size=8, replicas=2))},
-            ["changed fr: args.settings.batch_size, deployments.model.num_replicas"],
+            ["changed fr: args.settings.batch_size, deployments.num_replicas"],
         ),
         ({"fr": find(FR | {"route_prefix": "/fr"})}, ["changed fr: route_prefix"]),
         ({"fr": find(FR), "ko": find(describe("ko"))}, ["gone ko"]),
