@@ -30,8 +30,6 @@ HOUR_S = 3600.0
 DAY_S = 24 * HOUR_S
 #: The share of a request's remaining time that a forecast may take, as in the gateway.
 _MARGIN = 0.8
-#: A client's pause after a refusal.
-_PAUSE_S = 1.0
 #: The tolerance for rounding errors of time differences.
 _EPSILON_S = 1e-6
 #: Samples of the traffic within a delay.
@@ -47,9 +45,7 @@ class TrafficEntry(Shape):
     """The simulated traffic. Each request is one sentence."""
 
     #: Requests/s of all languages, averaged over a day; arrivals are random.
-    requests_per_s: Positive | None = None
-    #: Instead: clients, each of which sends a request as soon as its last one is answered.
-    clients: Count | None = None
+    requests_per_s: Positive
     #: Language n has 1 / n**zipf times the traffic of the first.
     languages: Count = 1
     zipf: Natural = 1.0
@@ -61,12 +57,6 @@ class TrafficEntry(Shape):
     #: The time limit of a request, which is refused if its answer would be too late.
     timeout_s: Positive = 30.0
 
-    @pydantic.model_validator(mode="after")
-    def _check_kind(self) -> TrafficEntry:
-        if (self.requests_per_s is None) == (self.clients is None):
-            raise ValueError("expected either requests_per_s or clients")
-        return self
-
     def find_shares(self) -> dict[str, float]:
         """Return each language's share of the traffic, the largest first."""
         weights = {n: n**-self.zipf for n in range(1, self.languages + 1)}
@@ -76,7 +66,7 @@ class TrafficEntry(Shape):
     def find_rate(self, at_s: float) -> float:
         """Return the requests/s of all languages at a time in seconds after midnight."""
         phase = 2 * math.pi * (at_s - self.peak_hour * HOUR_S) / DAY_S
-        return (self.requests_per_s or 0.0) * (1 + self.wave * math.cos(phase))
+        return self.requests_per_s * (1 + self.wave * math.cos(phase))
 
 
 class GatewayEntry(Shape):
@@ -152,12 +142,6 @@ class Scenario(Shape):
     stretch: StretchEntry = StretchEntry()
     day: DayEntry | None = None
 
-    @pydantic.model_validator(mode="after")
-    def _check_parts(self) -> Scenario:
-        if self.day and self.traffic.clients:
-            raise ValueError("a day needs requests_per_s instead of clients")
-        return self
-
 
 def change(scenario: Scenario, texts: Sequence[str]) -> Scenario:
     """Return the scenario with changes such as `traffic.languages=100`. Raises ValueError."""
@@ -176,9 +160,7 @@ class LanguagePart:
     """One language's part of a simulation, and the results of its requests that count."""
 
     language: str
-    #: Its share of the traffic.
-    share: float
-    #: Requests/s; 0 in a closed loop of clients.
+    #: Requests/s.
     rate: float
     replicas: int
     #: All replicas that are paid for, including those that are starting or stopping.
@@ -242,7 +224,6 @@ class Simulation:
         #: Seconds of a batch by its number of rows.
         self._table = scenario.replica.tabulate()
         self._sigma = math.sqrt(math.log1p(scenario.traffic.tokens_spread**2))
-        self._is_closed = scenario.traffic.clients is not None
         self._replicas = {
             part.language: [
                 _Replica(part, [0] * scenario.gateways.ingresses)
@@ -254,10 +235,7 @@ class Simulation:
     def run(self) -> None:
         """Run the simulation, and count the requests that end after `settle_s`."""
         for part in self._parts:
-            if part.rate:
-                self._env.process(self._arrive(part))
-        for _ in range(self._scenario.traffic.clients or 0):
-            self._ask_again(0.0)
+            self._env.process(self._arrive(part))
         self._env.run(until=self._until)
 
     def _after(self, delay_s: float, act: Callable[[], None]) -> None:
@@ -273,10 +251,6 @@ class Simulation:
         while True:
             yield self._env.timeout(self._rng.expovariate(part.rate))
             self._enter(part)
-
-    def _ask_again(self, delay_s: float) -> None:
-        (part,) = self._rng.choices(self._parts, [part.share for part in self._parts])
-        self._after(delay_s, lambda: self._enter(part))
 
     def _enter(self, part: LanguagePart) -> None:
         """Send a request to the next gateway process; each handles one at a time."""
@@ -300,8 +274,6 @@ class Simulation:
         is_full = len(replica.waiting) >= self._scenario.replica.queue_size
         if is_full or forecast_s > _MARGIN * (asked_at + self._timeout_s - now):
             part.refused += self._counts
-            if self._is_closed:
-                self._ask_again(_PAUSE_S)
             return
         # Lengths have a log-normal distribution with the mean 1.
         sigma, draw = self._sigma, self._rng.lognormvariate
@@ -349,9 +321,6 @@ class Simulation:
             good = [time for time in times if time <= self._timeout_s]
             replica.part.latencies_s.extend(good)
             replica.part.late += len(times) - len(good)
-        if self._is_closed:
-            for _ in batch:
-                self._ask_again(0.0)
         self._advance(replica)
 
 
@@ -375,7 +344,7 @@ class Planner:
             simulated = min(ready, self._day.most_replicas)
             factor = ready / simulated
             own = rate * share / factor
-            parts.append(LanguagePart(language, share, own, simulated, held, factor))
+            parts.append(LanguagePart(language, own, simulated, held, factor))
         kept = sum(part.rate for part in parts) / rate
         processes = math.ceil(round(gateways.processes * kept, 6))
         gateways = gateways.model_copy(update={"processes": processes})
@@ -406,7 +375,7 @@ def find_rate(scenario: Scenario, day: DayEntry) -> float:
     high = scenario.replica.batch_size / scenario.replica.tabulate()[-1]
     while high - low > _PRECISION * high:
         rate = (low + high) / 2
-        part = LanguagePart("", 1.0, rate * count, count, count)
+        part = LanguagePart("", rate * count, count, count)
         Simulation(scenario, [part], day, "rate").run()
         # Little's law: concurrent requests are the arrival rate times the latency of each.
         ongoing = sum(part.latencies_s) / day.seconds / count
@@ -421,9 +390,8 @@ def run(scenario: Scenario, seed: int) -> list[LanguageOutcome]:
     """Simulate a scenario. The first outcome is for all languages together."""
     day, traffic, count = scenario.day, scenario.traffic, scenario.replicas
     if day is None:
-        rate = traffic.requests_per_s or 0.0
         parts = [
-            LanguagePart(language, share, rate * share, count, count)
+            LanguagePart(language, traffic.requests_per_s * share, count, count)
             for language, share in traffic.find_shares().items()
         ]
         Simulation(scenario, parts, scenario.stretch, str(seed)).run()

@@ -54,12 +54,10 @@ def test_a_queue_waits_as_pollaczek_and_khinchine_found(
     assert wait_ms(outcome, service_ms) == pytest.approx(wait, rel=0.1)
 
 
-def test_a_lone_client_waits_for_the_window_and_its_row():
+def test_a_lone_request_waits_for_the_window_and_its_row():
     replica = {**BATCHES, "max_batch_delay": 5}
-    outcome = simulate(traffic={"clients": 1}, replica=replica)
-    assert outcome.batch_fill == 1
-    assert outcome.latencies.p99_ms == pytest.approx(16)
-    assert outcome.requests_per_s == pytest.approx(1000 / 16, rel=0.001)
+    outcome = simulate(traffic={"requests_per_s": 0.5}, replica=replica)
+    assert outcome.latencies.p50_ms == pytest.approx(16)
 
 
 def test_a_batch_has_what_comes_in_its_window():
@@ -143,7 +141,7 @@ def test_replicas_follow_the_wave_with_serves_delays():
 
 
 def make_part(language: str, times: list[float], factor: float):
-    part = simulation.LanguagePart(language, 1, 1, 1, 1, factor)
+    part = simulation.LanguagePart(language, 1, 1, 1, factor)
     part.latencies_s.extend(times)
     return part
 
@@ -151,7 +149,7 @@ def make_part(language: str, times: list[float], factor: float):
 def test_a_requests_weight_is_what_it_stands_for():
     parts = [make_part("fr", [1, 1], 1), make_part("ja", [3], 8)]
     gpu, gateway = {"hour_price": 3.6}, {"hour_price": 0.36}
-    scenario = make(traffic={"clients": 1}, replica=gpu, gateways=gateway)
+    scenario = make(traffic={"requests_per_s": 1}, replica=gpu, gateways=gateway)
     whole, french, _ = simulation.summarize(scenario, parts, 10)
     assert whole.requests_per_s == pytest.approx(1)
     assert whole.latencies.mean_ms == pytest.approx(2600)
@@ -167,18 +165,6 @@ def test_a_scenario_that_ships_is_a_scenario(path: Path):
     assert load_plan(path, Scenario).replica.tabulate()[-1] > 0
 
 
-@pytest.mark.parametrize(
-    ("parts", "said"),
-    [
-        ({"traffic": {"wave": 0.5}}, "expected either requests_per_s or clients"),
-        ({"traffic": {"clients": 10}, "day": {"replicas": [1, 2]}}, "a day needs"),
-    ],
-)
-def test_what_makes_no_sense_together_is_refused(parts, said):
-    with pytest.raises(ValueError, match=said):
-        make(**parts)
-
-
 def test_a_number_of_languages_has_zipfs_shares():
     shares = TrafficEntry(requests_per_s=1, languages=3).find_shares()
     assert list(shares.values()) == pytest.approx([6 / 11, 3 / 11, 2 / 11])
@@ -192,7 +178,8 @@ def test_traffic_makes_a_wave_in_a_day():
 
 def test_a_table_has_straight_lines_between_its_sizes_and_beyond():
     replica = {"ms": {1: 10, 8: 24}, "batch_size": 12}
-    seconds = make(traffic={"clients": 1}, replica=replica).replica.tabulate()
+    scenario = make(traffic={"requests_per_s": 1}, replica=replica)
+    seconds = scenario.replica.tabulate()
     found = [seconds[rows] for rows in (0, 1, 4, 8, 12)]
     assert found == pytest.approx([0, 0.01, 0.016, 0.024, 0.032])
 
