@@ -11,8 +11,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import ctranslate2
+
 import catalog
-from catalog import Catalog, checkpoint
+from catalog import Catalog, CatalogError, checkpoint
 from catalog.display import console, make_progress, make_table
 from contract import durable
 from deploy.stack import Backend, Stack, StackError
@@ -46,8 +48,20 @@ class TorchServe:
         self._desired: list[Desired] = []
 
     def load(self, path: Path) -> Catalog:
-        """Return a map's models, with a message if the CPU replaces the map's GPUs."""
+        """Return a map's models, with a message if the CPU replaces the map's GPUs. Raises
+        CatalogError for a precision that the CPU lacks: the workers would fail forever."""
         models = catalog.load(path, gpus=None, model=self._stack.model)
+        found = {
+            model.compute_type
+            for model in models.models
+            if model.settings.engine == "ctranslate2" and not model.is_on_gpu
+        }
+        known = ctranslate2.get_supported_compute_types("cpu")
+        if unknown := found - known:
+            raise CatalogError(
+                f"{path}: compute_type: expected one of auto, {', '.join(sorted(known))} on "
+                f"this CPU, found {', '.join(sorted(unknown))}"
+            )
         if models.unchecked_gpus:
             named = ", ".join(f"GPU {number}" for number in models.unchecked_gpus)
             told = "This host has no GPU: every model runs on the CPU"
