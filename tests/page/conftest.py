@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from re import Pattern
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -49,6 +50,8 @@ class Tab:
 
     page: Page
     faults: list[str] = field(default_factory=list)
+    #: The statuses of `refuse`, which the browser logs.
+    refused: set[int] = field(default_factory=set)
 
     def find(self, name: str) -> Locator:
         return self.page.locator(f"#{name}")
@@ -71,6 +74,12 @@ class Tab:
         self.find(button).click()
         expect(self.find("notice")).to_have_text("Copied")
         return str(self.page.evaluate("navigator.clipboard.readText()"))
+
+    def refuse(self, path: str | Pattern[str], status: int = 429, **given: Any) -> None:
+        """Refuse the next request of a path."""
+        answer = {"status": status, "json": {}} | given
+        self.page.route(path, lambda route: route.fulfill(**answer), times=1)
+        self.refused.add(status)
 
     @contextmanager
     def hold(self, path: str) -> Iterator[None]:
@@ -190,10 +199,12 @@ def _forget(tab: Tab) -> None:
     session.send("Storage.clearDataForOrigin", everything)
     session.detach()
     tab.faults.clear()
+    tab.refused.clear()
 
 
 def _note(tab: Tab, kind: str, text: str) -> None:
-    if kind in ("error", "warning"):
+    is_refused = any(f"a status of {status} " in text for status in tab.refused)
+    if kind in ("error", "warning") and not is_refused:
         tab.faults.append(text)
 
 

@@ -59,11 +59,9 @@ def test_several_documents_are_translated_and_downloaded(tab, stage, files):
     for document in find_documents(tab, stage, 2):
         finish(document)
     second = find_job(tab, "two & <b>.txt")
-    failure = {"status": 500, "json": {"detail": "Broken."}}
-    tab.page.route("**/result", lambda route: route.fulfill(**failure), times=1)
+    tab.refuse("**/result", 500, json={"detail": "Broken."})
     second.get_by_role("button", name="Download").click()
     expect(second).to_contain_text("Broken.")
-    tab.faults.clear()  # the browser logs the status
     with tab.page.expect_download() as download:
         second.get_by_role("button", name="Download").click()
     expect(second).not_to_contain_text("Broken.")
@@ -144,27 +142,21 @@ def test_what_is_wrong_is_said_in_words(tab, stage, files, tmp_path):
 def test_a_document_that_was_refused_is_uploaded_or_followed_further(
     tab, stage, files, path
 ):
-    def refuse(route: Route) -> None:
-        route.fulfill(status=429, json={})
-
-    tab.page.route(re.compile(path), refuse, times=1)
+    tab.refuse(re.compile(path))
     tab.find("document-files").set_input_files(files[0])
     expect(tab.find("notice")).to_contain_text("The service is busy.")
     (document,) = find_documents(tab, stage, 1)
     finish(document)
     expect(find_job(tab, "one.txt")).to_contain_text("Done")
-    tab.faults.clear()  # the browser logs the status
 
 
 def test_a_refused_upload_can_be_cancelled(tab, files):
-    refusal = {"status": 429, "json": {}, "headers": {"Retry-After": "600"}}
-    tab.page.route("**/documents", lambda route: route.fulfill(**refusal))
+    tab.refuse("**/documents", headers={"Retry-After": "600"})
     tab.find("document-files").set_input_files(files[0])
     expect(tab.find("notice")).to_contain_text("again in 600 s")
     find_job(tab, "one.txt").get_by_role("button", name="Cancel").click()
     expect(tab.find("notice")).to_be_hidden()
     expect(tab.find("jobs").locator("li")).to_have_count(0)
-    tab.faults.clear()  # the browser logs the status
 
 
 def test_a_file_that_goes_before_it_is_uploaded_is_not_the_services_fault(tab, files):
@@ -181,9 +173,7 @@ def test_a_file_that_goes_before_it_is_uploaded_is_not_the_services_fault(tab, f
 
 def test_what_is_kept_no_longer_or_for_another_key_says_so(tab, stage, files):
     job = find_job(tab, "one.txt")
-    tab.page.route(
-        "**/documents/*", lambda route: route.fulfill(status=404, json={}), times=1
-    )
+    tab.refuse("**/documents/*", 404)
     tab.find("document-files").set_input_files(files[0])
     expect(job).to_contain_text("No longer kept")
     tab.page.evaluate("document.dispatchEvent(new Event('key'))")
@@ -191,4 +181,3 @@ def test_what_is_kept_no_longer_or_for_another_key_says_so(tab, stage, files):
     (document,) = find_documents(tab, stage, 1)
     requests.delete(f"{stage.url}/documents/{document.order.id}", timeout=LIMIT_MS)
     expect(job).to_contain_text("No longer kept")
-    tab.faults.clear()  # the browser logs the status

@@ -30,9 +30,8 @@ def save(tab: Tab) -> None:
 
 def test_a_glossary_is_made_changed_and_used(tab, stage):
     fill(tab, "Travel", {"city pass": "carte", "tram": "tramway"})
-    tab.page.route("**/glossaries", lambda r: r.fulfill(status=429, json={}), times=1)
+    tab.refuse("**/glossaries")
     save(tab)
-    tab.faults.clear()  # the browser logs the status
     made = tab.find("glossary-list").locator("li", has_text="Travel")
     expect(made).to_have_text("TravelEnglish → French · 2")
     tab.find("entries").get_by_role("button").nth(1).click()
@@ -100,10 +99,9 @@ def test_a_glossary_opens_only_with_its_entries_which_saving_replaces(tab):
     for name in ("Read", "Unread"):
         fill(tab, name, {name: name})
         save(tab)
-    tab.page.route("**/entries?*", lambda r: r.fulfill(status=429, json={}), times=1)
+    tab.refuse("**/entries?*")
     tab.find("glossary-list").get_by_role("button", name="Read", exact=True).click()
     expect(tab.find("notice")).to_be_visible()
-    tab.faults.clear()  # the browser logs the status
     expect(tab.find("glossary-name")).to_have_value("Unread")
     expect(tab.find("entries").locator("input").first).to_have_value("Read")
     expect(tab.find("glossary-name")).to_have_value("Read")

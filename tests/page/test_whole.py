@@ -56,14 +56,13 @@ def test_words_that_come_late_do_not_replace_those_chosen_last(tab):
 
 
 def test_words_that_are_refused_are_asked_for_again(tab):
-    refusal = {"status": 503, "json": {"status": 503, "detail": "Restarting."}}
+    problem = {"status": 503, "detail": "Restarting."}
     for act in (lambda: tab.find("tongue").select_option("de"), tab.page.reload):
-        tab.page.route("**/de.json", lambda route: route.fulfill(**refusal), times=1)
+        tab.refuse("**/de.json", 503, json=problem)
         act()
         expect(tab.find("notice")).to_contain_text("The service cannot be reached.")
         expect(tab.page.locator("html")).to_have_attribute("lang", "de")
         expect(tab.page.locator("nav a").nth(1)).to_have_text("Dokumente")
-    tab.faults.clear()  # the browser logs the status
 
 
 def test_a_history_of_long_texts_keeps_the_latest(tab):
@@ -152,12 +151,11 @@ def test_the_state_of_the_stack_is_shown_and_refreshed(tab, stage):
 
 @pytest.mark.parametrize("view", ["Status", "Glossaries"])
 def test_a_view_takes_its_notice_along_and_opens_in_another_tab(tab, view):
-    refusal = {"status": 403, "json": {"type": "urn:babelgate:key-not-allowed"}}
-    tab.page.route(f"**/{view.lower()}", lambda route: route.fulfill(**refusal))
+    problem = {"type": "urn:babelgate:key-not-allowed"}
+    tab.refuse(f"**/{view.lower()}", 403, json=problem)
     views = tab.page.locator("nav")
     views.get_by_role("link", name=view).click()
     expect(tab.find("notice")).to_have_text("The service needs a valid key.")
-    tab.faults.clear()  # the browser logs the status
     views.get_by_role("link", name="Text").click()
     expect(tab.find("notice")).to_be_hidden()
     with tab.page.context.expect_page() as other:
@@ -170,12 +168,10 @@ def test_a_view_takes_its_notice_along_and_opens_in_another_tab(tab, view):
 @pytest.mark.parametrize("after", ["1", "Wed, 21 Oct 2026 07:28:00 GMT"])
 def test_a_busy_stack_is_asked_again_when_it_wants_to_be(tab, stage, after):
     busy = {"type": "urn:babelgate:queue-full", "detail": "Full.", "status": 429}
-    answer = {"status": 429, "json": busy, "headers": {"Retry-After": after}}
-    tab.page.route("**/translate", lambda route: route.fulfill(**answer), times=1)
+    tab.refuse("**/translate", json=busy, headers={"Retry-After": after})
     with tab.page.expect_response("**/translate"):
         tab.type(SENTENCE)
     began = time.monotonic()
     expect(tab.find("notice")).to_contain_text("The service is busy.")
     tab.wait_for_output(f"fr:{SENTENCE}")
     assert time.monotonic() - began > 0.5
-    tab.faults.clear()  # the browser logs the status
