@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from contract import durable
 from deploy.stack import Backend, Stack, StackError
 from deploy.supervision import Supervision
 from ray_backend import deployment, nodes
+from ray_backend.config import make_config
 from ray_backend.deployment import Dashboard, DashboardError
 from torchserve_backend import archiver, registrar
 from torchserve_backend.archiver import Desired
@@ -161,7 +162,21 @@ class Cluster:
         return catalog.load(path, model=self._stack.model, is_cluster=True)
 
     def show_map(self, models: Catalog) -> None:
-        deployment.show_models(models)
+        """Show each model as it is deployed to a cluster with the map's GPUs."""
+        config = make_config(models, key="", has_gpus=True, ingress="")
+        table = make_table("model", "serves", "replicas", "CPUs", "GPUs", "accelerator")
+        for model, entry in zip(models.models, config["applications"], strict=True):
+            (told,) = entry["deployments"]
+            needs = told["ray_actor_options"]
+            table.add_row(
+                model.name,
+                " ".join(model.serves),
+                _describe_replicas(told),
+                f"{needs['num_cpus']:g}",
+                f"{needs['num_gpus']:g}",
+                needs.get("accelerator_type", "any" if needs["num_gpus"] else "-"),
+            )
+        console.print(table, soft_wrap=False)
 
     def prepare(self, models: Catalog) -> None:
         """Check in time that the models exist. Replicas prepare them on their machines."""
@@ -212,12 +227,29 @@ class Cluster:
 
     def _plan(self) -> dict[str, Any]:
         """Return the configuration for the present cluster, after showing its changes."""
-        return deployment.plan(
-            self._dashboard,
+        has_gpus = deployment.has_gpus(self._dashboard.list_machines())
+        if not has_gpus and any(model.is_on_gpu for model in self._models.models):
+            told = "The cluster has no GPU: every model runs on the CPU."
+            console.print(told, style="yellow")
+        config = make_config(
             self._models,
             key=deployment.read_key(self._stack.ray_key_file),
+            has_gpus=has_gpus,
             ingress=self._stack.ingress_urls.partition(",")[0],
         )
+        changes = deployment.compare(config, self._dashboard.list_applications())
+        nothing = "nothing to change: the cluster runs what the map says"
+        console.print("\n".join(changes) or nothing)
+        return config
+
+
+def _describe_replicas(told: Mapping[str, Any]) -> str:
+    """Return a text such as `2 to 8, 1 per machine`."""
+    count = str(told.get("num_replicas"))
+    if scaling := told.get("autoscaling_config"):
+        count = f"{scaling['min_replicas']} to {scaling['max_replicas']}"
+    most = told.get("max_replicas_per_node")
+    return f"{count}, {most} per machine" if most else count
 
 
 def wait_for(

@@ -1,5 +1,5 @@
 """Deploys the map's models to Ray Serve by the HTTP API of Ray's dashboard, and shows on a
-terminal pending changes, running models, and replicas that cannot be placed.
+terminal running models, and replicas that cannot be placed.
 """
 
 import json
@@ -15,7 +15,6 @@ from pydantic import BaseModel, Field, TypeAdapter
 
 from catalog import Catalog
 from catalog.display import console, make_progress, make_table
-from ray_backend.config import make_config
 
 #: Seconds for which a replica may wait for a machine before the deployment fails.
 _PLACE_S = 60
@@ -346,33 +345,6 @@ def keep_deployed(
         time.sleep(_EVERY_S)
 
 
-def show_models(models: Catalog) -> None:
-    """Show each model of the map as it is deployed to a cluster with the map's GPUs."""
-    config = make_config(models, key="", has_gpus=True, ingress="")
-    table = make_table("model", "serves", "replicas", "CPUs", "GPUs", "accelerator")
-    for model, entry in zip(models.models, config["applications"], strict=True):
-        (told,) = entry["deployments"]
-        needs = told["ray_actor_options"]
-        table.add_row(
-            model.name,
-            " ".join(model.serves),
-            _describe_replicas(told),
-            f"{needs['num_cpus']:g}",
-            f"{needs['num_gpus']:g}",
-            needs.get("accelerator_type", "any" if needs["num_gpus"] else "-"),
-        )
-    console.print(table, soft_wrap=False)
-
-
-def _describe_replicas(told: Mapping[str, Any]) -> str:
-    """Return a text such as `2 to 8, 1 per machine`."""
-    count = str(told.get("num_replicas"))
-    if scaling := told.get("autoscaling_config"):
-        count = f"{scaling['min_replicas']} to {scaling['max_replicas']}"
-    most = told.get("max_replicas_per_node")
-    return f"{count}, {most} per machine" if most else count
-
-
 def show_states(models: Catalog | None, dashboard: Dashboard) -> bool:
     """Show the state of each model in the cluster and, if given, in the map. Return whether all
     run. Raises DashboardError."""
@@ -399,20 +371,3 @@ def _describe_state(entry: Application) -> Sequence[str]:
     told = (entry.deployed_app_config or {}).get("args", {})
     serves = " ".join(told.get("languages") or (told.get("task", "-"),))
     return (serves, entry.status, f"{len(running)}/{entry.model.wanted}", on or "-")
-
-
-def plan(
-    dashboard: Dashboard, models: Catalog, *, key: str, ingress: str
-) -> dict[str, Any]:
-    """Return the configuration for the cluster as it is now, and show the changes it would
-    make. Raises DashboardError."""
-    are_gpus = has_gpus(dashboard.list_machines())
-    if not are_gpus and any(model.is_on_gpu for model in models.models):
-        console.print(
-            "The cluster has no GPU: every model runs on the CPU.", style="yellow"
-        )
-    config = make_config(models, key=key, has_gpus=are_gpus, ingress=ingress)
-    changes = compare(config, dashboard.list_applications())
-    nothing = "nothing to change: the cluster runs what the map says"
-    console.print("\n".join(changes) or nothing)
-    return config

@@ -10,6 +10,8 @@ import pytest
 from ray.serve.schema import ServeDeploySchema
 
 import catalog
+from deploy.serving import Cluster
+from deploy.stack import Stack
 from ray_backend import deployment
 from ray_backend.config import make_config
 from ray_backend.deployment import (
@@ -259,16 +261,23 @@ def models(tmp_path: Path) -> catalog.Catalog:
 
 
 def test_what_was_deployed_is_not_changed_again(
-    dashboard, models, monkeypatch, capsys, ray
+    dashboard, models, monkeypatch, capsys, ray, tmp_path
 ):
-    place = {"key": "secret", "ingress": "http://127.0.0.1:7810"}
-    config = deployment.plan(dashboard, models, **place)
+    stack = Stack(tmp_path, tmp_path / "map", backend="ray")
+    stack.node.folder.mkdir()
+    stack.ray_key_file.write_text("secret")
+    ingress = stack.ingress_urls
+    config = make_config(models, key="secret", has_gpus=False, ingress=ingress)
+    found = Cluster(stack)
+    monkeypatch.setattr(found, "_dashboard", dashboard)
+    monkeypatch.setattr(found, "_models", models, raising=False)
+    found.show_changes()
     deployment.apply(dashboard, config)
     with monkeypatch.context() as quiet:
         quiet.setattr("catalog.display.console.quiet", True)
         deployment.show_progress(dashboard, config, timeout_s=60)
     assert ray.deployed == [config]
-    assert deployment.plan(dashboard, models, **place) == config
+    found.show_changes()
     no_gpu = "The cluster has no GPU: every model runs on the CPU."
     nothing = "nothing to change: the cluster runs what the map says"
     said = capsys.readouterr().out.splitlines()
