@@ -293,9 +293,9 @@ class _WordRuns(Runs):
     """Paragraphs of one block."""
 
     run, properties, text, first = "w:r", "w:rPr", "w:t", "w:pPr"
-    heads = frozenset({"w:smartTagPr", "w:customXmlPr"})
-    #: Marks of spelling and layout programs.
-    stale = frozenset({"w:proofErr", "w:lastRenderedPageBreak"})
+    heads = frozenset({"w:customXmlPr"})
+    #: Marks of spelling and layout programs, and what Word 2003 knew about a name.
+    stale = frozenset({"w:proofErr", "w:lastRenderedPageBreak", "w:smartTagPr"})
     #: A translated run has the direction of its own language.
     invisible = frozenset({"w:hint", "w:lang", "w:noProof", "w:rtl"})
     is_spaced = True
