@@ -56,9 +56,11 @@ class Tab:
     def find(self, name: str) -> Locator:
         return self.page.locator(f"#{name}")
 
-    def type(self, text: str) -> None:
-        """Fill the pane of the text as typing does."""
+    def type(self, text: str, translation: str = "") -> None:
+        """Fill the pane of the text as typing does, and wait for its translation if given."""
         self.find("given").fill(text)
+        if translation:
+            self.wait_for_output(translation)
 
     def wait_for_output(self, text: str) -> None:
         """Wait until the translation is this text."""

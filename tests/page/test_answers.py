@@ -79,8 +79,7 @@ def test_a_new_text_ends_the_stream_of_the_one_before(tab, send):
     send(FIRST)
     tab.wait_for_output(BEGINNINGS[0])
     with tab.page.expect_event("requestfailed"):
-        tab.type(SENTENCE)
-    tab.wait_for_output(f"fr:{SENTENCE}")
+        tab.type(SENTENCE, f"fr:{SENTENCE}")
 
 
 @pytest.mark.parametrize(
@@ -119,8 +118,7 @@ def test_parts_of_a_refused_attempt_do_not_go_on_beside_the_next_one(tab):
     tab.page.route("**/translate", answer)
     tab.find("source").select_option("en")
     with tab.page.expect_event("requestfailed"):
-        tab.type(f"{LONG * 2}\n{LONG * 2} Yes.")
-    tab.wait_for_output("Oui.\nOui.")
+        tab.type(f"{LONG * 2}\n{LONG * 2} Yes.", "Oui.\nOui.")
     expect(tab.find("output")).to_have_attribute("aria-busy", "false")
     tab.faults.clear()  # the browser logs the status
 
@@ -143,8 +141,7 @@ def test_a_refusal_that_is_aborted_while_it_comes_says_nothing(tab):
     )
     tab.type("Yes.")
     tab.page.wait_for_function("() => String(window.fetch).includes('native')")
-    tab.type(SENTENCE)
-    tab.wait_for_output(f"fr:{SENTENCE}")
+    tab.type(SENTENCE, f"fr:{SENTENCE}")
     assert not tab.page.evaluate("window.said")
 
 
@@ -161,8 +158,7 @@ def test_sentences_below_the_chosen_quality_are_marked(tab):
 
     tab.page.route("**/translate", answer)
     tab.find("source").select_option("en")
-    tab.type("Yes. No.")
-    tab.wait_for_output("<b>Oui.</b> Non.")
+    tab.type("Yes. No.", "<b>Oui.</b> Non.")
     weak = tab.page.locator("#output mark.weak")
     expect(weak).to_have_count(0)
     tab.find("quality").select_option("0.5")
@@ -217,8 +213,7 @@ def test_a_known_answer_says_so_and_the_times_stand_below_its_code(tab, stage):
     for is_known, shown in ((False, " · compute "), (True, "cache hit · gateway ")):
         tab.page.reload()  # which forgets earlier answers
         tab.find("source").select_option("en")
-        tab.type(SENTENCE)
-        tab.wait_for_output(f"fr:{SENTENCE}")
+        tab.type(SENTENCE, f"fr:{SENTENCE}")
         expect(tab.find("known")).to_be_visible(visible=is_known)
         tab.page.locator("#code summary").click()
         expect(tab.find("timing-text")).to_contain_text(shown)

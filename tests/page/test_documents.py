@@ -128,9 +128,7 @@ def test_what_is_wrong_is_said_in_words(tab, stage, files, tmp_path):
     strange = tmp_path / "strange.exe"
     strange.write_bytes(b"MZ")
     tab.find("document-files").set_input_files([strange, files[0]])
-    expect(find_job(tab, "strange.exe")).to_contain_text(
-        "This kind of file is not supported."
-    )
+    expect(find_job(tab, "strange.exe")).to_contain_text("file is not supported.")
     tab.faults.clear()  # the browser logs the status
     (document,) = find_documents(tab, stage, 1)
     error = {"type": "urn:babelgate:damaged-document", "detail": "Line 3 is broken."}
@@ -139,9 +137,7 @@ def test_what_is_wrong_is_said_in_words(tab, stage, files, tmp_path):
 
 
 @pytest.mark.parametrize("path", ["/documents$", "/documents/[0-9a-f]+$"])
-def test_a_document_that_was_refused_is_uploaded_or_followed_further(
-    tab, stage, files, path
-):
+def test_what_was_refused_is_uploaded_or_followed_further(tab, stage, files, path):
     tab.refuse(re.compile(path))
     tab.find("document-files").set_input_files(files[0])
     expect(tab.find("notice")).to_contain_text("The service is busy.")

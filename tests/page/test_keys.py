@@ -26,9 +26,7 @@ def guarded(tmp_path_factory, idle) -> Iterator[tuple[str, str]]:
         yield url, key
 
 
-def test_a_key_is_asked_for_until_it_is_right_and_kept_in_the_browser(
-    make_tab, guarded
-):
+def test_a_key_is_asked_for_until_it_is_right_and_kept(make_tab, guarded):
     url, key = guarded
     tab = make_tab(url)
     expect(tab.find("key-dialog")).to_be_visible()
@@ -46,15 +44,12 @@ def test_a_key_is_asked_for_until_it_is_right_and_kept_in_the_browser(
     tab.wait_for_output(f"fr:{SENTENCE}")
     tab.page.reload()
     expect(tab.find("key-dialog")).to_be_hidden()
-    tab.type(SENTENCE)
-    tab.wait_for_output(f"fr:{SENTENCE}")
+    tab.type(SENTENCE, f"fr:{SENTENCE}")
     tab.page.locator("nav").get_by_role("link", name="Status").click()
     expect(tab.find("figures").locator("tr")).to_have_count(len(LANGUAGES + TASKS))
 
 
-def test_without_scripts_a_link_asks_for_the_form_with_a_field_for_the_key(
-    make_tab, guarded
-):
+def test_without_scripts_a_link_asks_for_the_form_with_a_key(make_tab, guarded):
     url, key = guarded
     link = f"{url}/?source=en&target=de&q=Hello"
     tab = make_tab(link, java_script_enabled=False)

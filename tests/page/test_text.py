@@ -17,8 +17,7 @@ def write_link(url: str, **fields: str) -> str:
 
 
 def test_a_text_is_translated_while_it_is_typed(tab):
-    tab.type(SENTENCE)
-    tab.wait_for_output(f"fr:{SENTENCE}")
+    tab.type(SENTENCE, f"fr:{SENTENCE}")
     expect(tab.find("guess")).to_contain_text("English, ")
     expect(tab.find("target")).to_have_value("fr")
     expect(tab.find("output")).to_have_attribute("lang", "fr")
@@ -28,9 +27,7 @@ def test_a_text_is_translated_while_it_is_typed(tab):
 
 def test_a_language_that_is_not_clear_is_asked_for_and_offered(tab):
     tab.type("Taxi")
-    expect(tab.find("state")).to_have_text(
-        "The language is not clear. Please choose it."
-    )
+    expect(tab.find("state")).to_contain_text("The language is not clear.")
     expect(tab.find("output")).to_be_empty()
     tab.find("guess").get_by_role("button").first.click()
     expect(tab.find("source")).not_to_have_value("auto")
@@ -74,11 +71,9 @@ def test_an_answer_that_comes_too_late_is_not_shown(tab):
     tab.find("target").select_option("de")
     tab.type("This is late.")
     tab.page.wait_for_function("() => window.late.length === 1")
-    tab.type(SENTENCE)
-    tab.wait_for_output(f"de:{SENTENCE}")
+    tab.type(SENTENCE, f"de:{SENTENCE}")
     tab.page.evaluate("window.late[0]()")
-    tab.type(OTHER)
-    tab.wait_for_output(f"de:{OTHER}")
+    tab.type(OTHER, f"de:{OTHER}")
 
 
 def test_right_to_left_languages_are_right_to_left_in_both_panes(make_tab, stage):
@@ -100,8 +95,7 @@ def test_a_link_has_the_languages_and_the_text(make_tab, stage):
 
 
 def test_languages_can_be_swapped_and_are_remembered(tab):
-    tab.type(SENTENCE)
-    tab.wait_for_output(f"fr:{SENTENCE}")
+    tab.type(SENTENCE, f"fr:{SENTENCE}")
     tab.find("swap-button").click()
     expect(tab.find("given")).to_have_value(f"fr:{SENTENCE}")
     expect(tab.find("source")).to_have_value("fr")
@@ -115,13 +109,10 @@ def test_languages_can_be_swapped_and_are_remembered(tab):
     expect(tab.find("target")).not_to_have_value("en")
 
 
-def test_a_text_whose_translation_is_not_there_yet_stays_when_languages_are_swapped(
-    tab,
-):
+def test_a_text_that_is_swapped_before_it_is_translated_stays(tab):
     hold_answers(tab)
     tab.find("source").select_option("en")
-    tab.type(SENTENCE)
-    tab.wait_for_output(f"fr:{SENTENCE}")
+    tab.type(SENTENCE, f"fr:{SENTENCE}")
     tab.type("This is late.")
     tab.page.wait_for_function("() => window.late.length === 1")
     tab.find("swap-button").click()
@@ -145,8 +136,7 @@ def test_a_text_can_be_pasted_copied_and_cleared(tab):
 
 
 def test_a_sentence_offers_others_by_a_click_and_by_keys(tab, stage):
-    tab.type(f"{SENTENCE} {OTHER}")
-    tab.wait_for_output(f"fr:{SENTENCE} fr:{OTHER}")
+    tab.type(f"{SENTENCE} {OTHER}", f"fr:{SENTENCE} fr:{OTHER}")
     stage.torchserve.will("choose", "choose")
     first, second = (tab.page.locator(".sentence").nth(number) for number in (0, 1))
     first.focus()
@@ -162,15 +152,13 @@ def test_a_sentence_offers_others_by_a_click_and_by_keys(tab, stage):
     assert text.startswith("fr:Where is the museum")
     offered.click()
     tab.wait_for_output(f"fr:{SENTENCE} {text}")
-    tab.type(f"{SENTENCE} {OTHER}\nYes.")
-    tab.wait_for_output(f"fr:{SENTENCE} {text}\nfr:Yes.")
+    tab.type(f"{SENTENCE} {OTHER}\nYes.", f"fr:{SENTENCE} {text}\nfr:Yes.")
 
 
 def test_what_was_kept_is_marked_and_so_are_tags_of_html(tab):
     text = "My name is {name}: see https://example.org/a, `x = 1` and 5 km, "
     text += f"A{'1' * 60}_."  # no number of a product, and quickly known as none
-    tab.type(text)
-    tab.wait_for_output(f"fr:{text}")
+    tab.type(text, f"fr:{text}")
     kept = tab.page.locator("#output mark").all_text_contents()
     assert kept == ["{name}", "https://example.org/a", "`x = 1`", "5 km"]
     tab.find("format").select_option("html")
@@ -211,8 +199,7 @@ def test_lines_that_are_known_are_not_asked_for_again(tab):
     lines = [f"Line {number}" for number in range(2100)]
     # The page knows the lines of a text and 2,000 others, not the first two of those before.
     for given in ([*lines, "first"], [*lines, "second"], [*lines[:98], "", lines[97]]):
-        tab.type("\n".join(given))
-        tab.wait_for_output("\n".join(line and f"fr:{line}" for line in given))
+        tab.type("\n".join(given), "\n".join(line and f"fr:{line}" for line in given))
         expect(tab.find("output")).to_have_attribute("aria-busy", "false")
         expect(tab.find("output")).not_to_be_empty()
     assert tab.page.evaluate("window.asked") == len(lines) + 4
