@@ -122,8 +122,7 @@ class SentenceCache:
                 found[i] = value
                 if value is not None:
                     self._table.put(keys[i], value)
-        values = pause_between(found)
-        return [json.loads(value) if value else None for value in values]
+        return [json.loads(value) if value else None for value in pause_between(found)]
 
     def keep(self, key: CacheKey, answer: Answer) -> None:
         text = json.dumps(answer, ensure_ascii=False, separators=(",", ":"))

@@ -5,7 +5,7 @@ import hmac
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from io import FileIO
 from pathlib import Path
 from typing import ParamSpec, TypeVar
@@ -60,28 +60,20 @@ Given = ParamSpec("Given")
 Out = TypeVar("Out")
 
 
-@contextmanager
-def _explained() -> Iterator[None]:
-    """Raise problems for errors of documents."""
-    try:
-        yield
-    except (Gone, FileNotFoundError) as error:
-        raise NoDocument from error
-    except UnknownFormat as error:
-        raise UnsupportedDocument(str(error)) from error
-    except OSError as error:
-        if error.errno in NO_ROOM:
-            raise DiskFull("The server has no room for the document.") from error
-        raise
-
-
 def _run(
     function: Callable[Given, Out], *args: Given.args, **kwargs: Given.kwargs
 ) -> Out:
     """Call a function that uses the disk, in a thread. Raises NoDocument, DiskFull, and
     DeadlineExceeded if the disk hangs; what has begun may still be done."""
-    with _explained(), Timeout(_DISK_S, DeadlineExceeded("the disk answered")):
-        return call_in_thread("disk", function, *args, **kwargs)
+    try:
+        with Timeout(_DISK_S, DeadlineExceeded("the disk answered")):
+            return call_in_thread("disk", function, *args, **kwargs)
+    except (Gone, FileNotFoundError) as error:
+        raise NoDocument from error
+    except OSError as error:
+        if error.errno in NO_ROOM:
+            raise DiskFull("The server has no room for the document.") from error
+        raise
 
 
 class Documents:
@@ -100,7 +92,6 @@ class Documents:
         self._most_bytes = settings.document_bytes
         self._too_large = f"A document may have at most {self._most_bytes} bytes."
 
-    @_explained()
     def receive(
         self, request: GatewayRequest, read: Callable[[Fields], DocumentRequest]
     ) -> DocumentFolder:
@@ -133,7 +124,10 @@ class Documents:
             if not name:
                 raise _refuse_file("has no name, expected one such as report.docx")
             wanted = read({**fields, "filename": name})
-            find_format(name)
+            try:
+                find_format(name)
+            except UnknownFormat as error:
+                raise UnsupportedDocument(str(error)) from error
             order = Order(
                 id=place.job.id,
                 owner=place.job.owner,
