@@ -28,7 +28,7 @@ _BULLETS = "[・●○■□◆◇※①-⑳]"
 #: Indentation and a list's bullet or number, a heading's or a quotation's sign.
 _LEAD = regex.compile(rf"\s*+(?:(?:{_SIGNS}|\d{{1,3}}\.)\s++|{_BULLETS}\s*+)*+")
 _LEAD_WITH_ORDINALS = regex.compile(rf"\s*+(?:(?:{_SIGNS})\s++|{_BULLETS}\s*+)*+")
-_LINES = re.compile(r"[^\n\v\f\r\u2028\u2029]*+(?:[\n\v\f\r\u2028\u2029]++|$)")
+_LINES = re.compile(r"[^\t\n\v\f\r\u2028\u2029]*+(?:[\t\n\v\f\r\u2028\u2029]++|$)")
 #: A sign inside a name or an address: `ASP.NET`, `.PDF`, `{major}.{minor}`; Khmer's "etc.".
 _INSIDE = re.compile(r"។(?=ល។)|\.(?=[A-Z]{2}|[{%])|(?<!\S)\.(?=\S)|\?(?=[{%])")
 #: Khmer full stops, which sentencex does not know, as Burmese ones.
