@@ -96,7 +96,11 @@ class Management:
             return None
         model = self._check_response(response)[0]
         workers = model["workers"]
-        started = sorted(f"{each['id']} {each.get('startTime')}" for each in workers)
+        # A worker that has crashed restarts with its id and start time.
+        lives = sorted(
+            f"{each['id']} {each.get('startTime')} {each.get('pid')}"
+            for each in workers
+        )
         return Registered(
             name=name,
             version=model["modelVersion"],
@@ -105,7 +109,7 @@ class Management:
             min_workers=model["minWorkers"],
             ready_workers=sum(each["status"] == "READY" for each in workers),
             pending_requests=model.get("jobQueueStatus", {}).get("pendingRequests", 0),
-            life=", ".join((model["modelVersion"], *started)),
+            life=", ".join((model["modelVersion"], *lives)),
         )
 
     def register(self, desired: Desired) -> None:

@@ -62,7 +62,7 @@ def test_a_model_is_described_if_it_is_there(
 ):
     states = ("READY", "UNLOADING", "READY")
     workers = [
-        {"id": f"900{number}", "startTime": "2026-01-01T12:00:00.000Z", "status": state}
+        {"id": f"900{number}", "startTime": "12:00:00.000Z", "status": state, "pid": 7}
         for number, state in enumerate(states)
     ]
     described = {
@@ -81,7 +81,7 @@ def test_a_model_is_described_if_it_is_there(
     assert found == Registered("ko", "1.0-ab", 64, 100, 3, 2, 7, life)
     assert found.is_ready
     assert management.versions("ko") == ["1.0-ab"]
-    assert life.startswith("1.0-ab, 9000 2026-01-01T12:00:00.000Z, 9001 ")
+    assert life.startswith("1.0-ab, 9000 12:00:00.000Z 7, 9001 ")
     assert management.describe("ko", "1.0-cd") is None
     assert list_calls(server) == [
         "GET /models/ko",
