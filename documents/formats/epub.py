@@ -35,7 +35,7 @@ class _Chapters:
     def __init__(self) -> None:
         #: Elements that contain a block, and so are in no sentence.
         self._holders: set[Element] = set()
-        self._flow = TextFlow(self._classify, frozenset({"h:a"}))
+        self._flow = TextFlow(self._classify)
 
     def find_slots(self, wrapper: Element) -> list[Slot]:
         elements = list(wrapper.iter())

@@ -18,7 +18,6 @@ from documents.formats.fragments import (
     join,
     list_spans,
     make_slots,
-    name_of,
 )
 
 #: Both formats collapse white space into one space.
@@ -56,8 +55,6 @@ class TextFlow:
 
     #: Returns the kind of an element in the format's vocabulary.
     classify: Callable[[Element], ElementKind]
-    #: The names of spans that must not be nested.
-    links: frozenset[str]
 
     def find_slots(self, element: Element) -> Iterator[Slot]:
         """Yield the texts of an element and of its blocks, in order."""
@@ -115,8 +112,7 @@ class TextFlow:
         if kind.role is ElementRole.CLEAR:
             return inner
         if has_text(inner):
-            is_link = name_of(child) in self.links
-            return [Span(child, inner, is_link, kind.key)]
+            return [Span(child, inner, kind.key)]
         # Most styles are invisible on white space.
         is_blank = bool(inner) and all(isinstance(part, str) for part in inner)
         return inner if is_blank else [Atom(((child, None),))]

@@ -7,7 +7,6 @@ Open XML have other namespaces.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -19,7 +18,6 @@ from typing import TypeAlias
 import yaml
 from lxml import etree
 
-from documents.errors import LostMarkup
 from documents.formats import inline
 from documents.formats.format import has_letter
 from documents.formats.inline import InlinePiece, PieceRole
@@ -94,7 +92,6 @@ class Span:
 
     shell: object
     parts: Sequence[Part]
-    is_container: bool = False
     #: Adjacent spans with the same key are joined.
     key: object = None
     #: Whether it has text; computed once, as each enclosing span needs it.
@@ -105,7 +102,7 @@ class Span:
 
     def fill(self, parts: Sequence[Part]) -> Span:
         """Return the same span with other parts."""
-        return Span(self.shell, parts, self.is_container, self.key)
+        return Span(self.shell, parts, self.key)
 
 
 Part: TypeAlias = str | Atom | Span
@@ -211,8 +208,7 @@ def write_fragment(parts: Sequence[Part]) -> str:
 
 def read_fragment(fragment: str, parts: Sequence[Part]) -> list[Part]:
     """Return the parts of a translation, with the atoms and shells of the original's parts.
-    Raises LostMarkup unless each element of the original is present, and each container occurs
-    once with the same nesting."""
+    Raises LostMarkup like `inline.split_fragment`."""
     walked, seen = [*_walk(parts)], set[int]()
     opened: list[list[Part]] = [[]]
     pieces = [*starmap(_describe_part, walked)]
@@ -230,23 +226,7 @@ def read_fragment(fragment: str, parts: Sequence[Part]) -> list[Part]:
         else:
             opened.append([])
     (read,) = opened
-    if _place_containers(read) != _place_containers(parts):
-        raise LostMarkup("A translation moves a link into or out of another element")
     return read
-
-
-def _place_containers(parts: Sequence[Part]) -> Counter[tuple[int, int]]:
-    """Count each container together with the one around it."""
-    placed = Counter[tuple[int, int]]()
-    owners = [0]
-    for part, is_end in _walk(parts):
-        if isinstance(part, Span) and part.is_container:
-            if is_end:
-                owners.pop()
-            else:
-                placed[id(part.shell), owners[-1]] += 1
-                owners.append(id(part.shell))
-    return placed
 
 
 def make_slots(

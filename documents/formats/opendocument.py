@@ -31,9 +31,8 @@ _COLUMN = ("table:data-pilot-field", "table:source-field-name")
 _INVISIBLE = frozenset({"officeooo:rsid"})
 #: Deleted text.
 _SKIPPED = frozenset({"text:tracked-changes", "table:tracked-changes"})
-_CONTAINERS = frozenset({"text:a", "text:meta", "loext:content-control"})
 _ROLES = {
-    **dict.fromkeys(_CONTAINERS, ElementRole.SPAN),
+    **dict.fromkeys(("text:a", "text:meta", "loext:content-control"), ElementRole.SPAN),
     **dict.fromkeys(("text:ruby", "text:ruby-base"), ElementRole.CLEAR),
     **dict.fromkeys(("text:soft-page-break", "text:ruby-text"), ElementRole.STALE),
 }
@@ -48,7 +47,7 @@ class _Texts:
         #: look the same, and 0 for styles without a visible effect.
         self._looks: dict[str, int] = {}
         self._numbers: dict[tuple[object, ...], int] = {(): 0}
-        self._flow = TextFlow(self._classify, _CONTAINERS)
+        self._flow = TextFlow(self._classify)
 
     def find_slots(self, wrapper: Element) -> list[Slot]:
         if name_of(wrapper[0]) == _STYLES:

@@ -229,7 +229,8 @@ def _hide_space(parts: Iterable[Part]) -> Iterator[Part]:
     invisible on it."""
     last: str | Span | None = None
     for part in parts:
-        if isinstance(part, Atom) or (isinstance(part, Span) and part.is_container):
+        shell = part.shell if isinstance(part, Span) else None
+        if isinstance(part, Atom) or isinstance(shell, Container):
             last = None
         elif last is None or has_text([part]):
             last = part
@@ -315,7 +316,7 @@ class _WordRuns(Runs):
             elif inner is not None and not self._fields.hidden:
                 base, parts = self.join(self.read(inner))
                 shell = Container(child, inner, base)
-                yield Span(shell, parts, is_container=True, key=shell)
+                yield Span(shell, parts, key=shell)
             elif name not in (self.first, *self.heads, *self.stale):
                 for element in inner.iter() if inner is not None else ():
                     self._fields.follow(element)

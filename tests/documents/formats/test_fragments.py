@@ -6,7 +6,7 @@ from documents.errors import LostMarkup
 from documents.formats.fragments import Atom, Part, Span, read_fragment
 
 LINK, BOLD, IMAGE = object(), object(), Atom(())
-PARTS: list[Part] = ["a & b ", Span(LINK, ["the ", Span(BOLD, ["page"])], True), IMAGE]
+PARTS: list[Part] = ["a & b ", Span(LINK, ["the ", Span(BOLD, ["page"])]), IMAGE]
 
 
 def show(parts: list[Part]) -> list[object]:
@@ -31,14 +31,6 @@ def show(parts: list[Part]) -> list[object]:
 )
 def test_elements_may_move(translation: str, parts: list[object]):
     assert show(read_fragment(translation, PARTS)) == parts
-
-
-def test_a_link_does_not_move_into_another():
-    parts: list[Part] = [Span(LINK, ["a"], True), Span(object(), ["b"], True)]
-    with pytest.raises(LostMarkup, match="moves a link"):
-        read_fragment('<g id="1">a<g id="2">b</g></g>', parts)
-    with pytest.raises(LostMarkup, match="moves a link"):
-        read_fragment('{<g id="1">a</g>} {<g id="1">a</g>} <g id="2">b</g>', parts)
 
 
 def test_an_image_is_copied_into_the_arms_of_a_message():
