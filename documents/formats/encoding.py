@@ -114,20 +114,16 @@ def find_encoding(
     declared = None if mark else _read_declaration(head, declaration)
     survey = _survey(path, encoding)
     if declared and declared != encoding:
-        if survey.strays or survey.known < _SURE_CHARACTERS:
-            survey = _survey(path, declared)
-        else:
+        if not survey.strays and survey.known >= _SURE_CHARACTERS:
             warn(f"The file declares {declared.title}, but is UTF-8: read as UTF-8.")
-            declared = None
-    if declared and survey.strays <= survey.known:
-        encoding = declared
-    elif not mark:
-        survey = _survey(path, encoding) if declared else survey
-        guess = _find_wide(head)
-        if guess or survey.strays > survey.known:
-            encoding = Encoding(guess or _guess(path, language))
-            survey = _survey(path, encoding)
-            warn(f"The file does not declare its encoding: read as {encoding.title}.")
+        elif (own := _survey(path, declared)).strays <= own.known:
+            encoding = declared
+            survey = own
+    guess = None if mark or encoding == declared else _find_wide(head)
+    if guess or (not mark and survey.strays > survey.known):
+        encoding = Encoding(guess or _guess(path, language))
+        survey = _survey(path, encoding)
+        warn(f"The file does not declare its encoding: read as {encoding.title}.")
     if survey.strays:
         warn(
             f"{survey.strays:,} of the file's bytes, the first at byte {survey.first:,}, are "
