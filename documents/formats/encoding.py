@@ -119,8 +119,9 @@ def find_encoding(
         elif (own := _survey(path, declared)).strays <= own.known:
             encoding = declared
             survey = own
-    guess = None if mark or encoding == declared else _find_wide(head)
-    if guess or (not mark and survey.strays > survey.known):
+    fits = survey.strays <= survey.known
+    guess = None if mark or (fits and encoding == declared) else _find_wide(head)
+    if guess or not (mark or fits):
         encoding = Encoding(guess or _guess(path, language))
         survey = _survey(path, encoding)
         warn(f"The file does not declare its encoding: read as {encoding.title}.")
