@@ -20,13 +20,7 @@ from documents.errors import (
     DocumentTooLarge,
     RefusedContent,
 )
-from documents.formats.fragments import (
-    Element,
-    Slot,
-    find_plain_slots,
-    make_parser,
-    shorten,
-)
+from documents.formats.fragments import Element, Slot, find_plain_slots, shorten
 
 #: The maximum size of a paragraph, or of a chapter of a book.
 MAX_BLOCK_BYTES = 16 << 20
@@ -89,8 +83,10 @@ class Block:
             if prefix in self.namespaces
         )
         wrapped = f"<block{declared}>{text}</block>".encode()
+        # lxml's own defaults: it opens no file, and bounds depth and text.
+        parser = etree.XMLParser(resolve_entities=False, strip_cdata=False)
         try:
-            return etree.fromstring(wrapped, make_parser())
+            return etree.fromstring(wrapped, parser)
         except etree.XMLSyntaxError as error:
             reason = str(error.msg).partition(", line ")[0].strip()
             raise DamagedDocument(f"{self.where}: {reason}") from error

@@ -143,17 +143,6 @@ def _merge(parts: list[Part], tidy: Callable[[str], str]) -> Part:
     return first.fill(join(chain.from_iterable(inner), tidy))
 
 
-def make_parser() -> etree.XMLParser[Element]:
-    """Make a parser that opens no file, replaces no entity, and bounds depth and text."""
-    return etree.XMLParser(
-        resolve_entities=False,
-        no_network=True,
-        load_dtd=False,
-        huge_tree=False,
-        strip_cdata=False,
-    )
-
-
 def has_text(parts: Sequence[Part]) -> bool:
     """Whether the text has more than white space."""
     return any(
