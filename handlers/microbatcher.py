@@ -95,14 +95,6 @@ class MicroBatcher(Generic[Item, Result]):
                 self._changed.notify()
         return entry.future
 
-    def ask(self, item: Item, timeout_s: float) -> Result:
-        """Return an item's result. Raises TimeoutError or an error of `submit` or the batch."""
-        future = self.submit(item)
-        try:
-            return future.result(timeout_s)
-        finally:
-            future.cancel()
-
     def close(self, limit_s: float = _DRAIN_S) -> None:
         """Refuse new items, and wait up to `limit_s` for the others; the rest get Closed."""
         give_up_at = time.monotonic() + limit_s

@@ -77,7 +77,7 @@ def test_every_work_gets_an_empty_batch_while_no_item_comes():
     with run_batcher(*works, idle_s=0.01) as batcher:
         for _ in range(4):
             assert is_idle.acquire(timeout=LIMIT_S)
-        assert batcher.ask("a", LIMIT_S) == "a"
+        assert batcher.submit("a").result(LIMIT_S) == "a"
     assert [[] in each for each in batches] == [True, True]
     assert batches[0].count(["a"]) + batches[1].count(["a"]) == 1
 
@@ -93,7 +93,7 @@ def test_no_work_gets_an_empty_batch_while_one_runs():
         return [is_idle.wait(0.1)]
 
     with run_batcher(work, work, idle_s=0.005) as batcher:
-        assert batcher.ask("a", LIMIT_S) is False
+        assert batcher.submit("a").result(LIMIT_S) is False
 
 
 def test_what_has_come_while_a_batch_ran_leaves_together(gate: Gate):
@@ -156,7 +156,7 @@ def test_a_batch_that_fails_fails_alone(work, error: type[Exception]):
     with run_batcher(work, batch_size=2, wait_s=0.001) as batcher:
         for future in [batcher.submit(0), batcher.submit(0)]:
             assert isinstance(future.exception(LIMIT_S), error)
-        assert batcher.ask(1, LIMIT_S) == 1
+        assert batcher.submit(1).result(LIMIT_S) == 1
 
 
 def test_more_than_the_queue_holds_is_refused_and_who_has_gone_is_not_run(gate: Gate):
@@ -164,11 +164,10 @@ def test_more_than_the_queue_holds_is_refused_and_who_has_gone_is_not_run(gate: 
         first = batcher.submit("first")
         gate.wait_for_batch()
         for _ in range(2):
-            with pytest.raises(TimeoutError):
-                batcher.ask("gone", 0)
+            batcher.submit("gone").cancel()
         gone, last = batcher.submit("gone"), batcher.submit("last")
         with pytest.raises(QueueFull, match="2 items are already waiting"):
-            batcher.ask("refused", LIMIT_S)
+            batcher.submit("refused")
         gone.cancel()
         gate.open.set()
         assert first.result(LIMIT_S) == "first"

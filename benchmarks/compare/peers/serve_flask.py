@@ -32,7 +32,7 @@ def create_app(argument: str) -> Flask:
 
     @app.post("/")
     def translate() -> Response:
-        result = batcher.ask(Row(request.get_data()), _ANSWER_S)
+        result = batcher.submit(Row(request.get_data())).result(_ANSWER_S)
         status, content_type, body = write_answer(result)
         return Response(body, status, content_type=content_type)
 
