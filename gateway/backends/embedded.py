@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from gevent import get_hub
@@ -30,12 +29,7 @@ class EmbeddedBackend(Backend):
     """A `Backend` with the handlers of `models` in this process. Safe to share among greenlets
     of any thread: a call blocks only its own greenlet."""
 
-    def __init__(
-        self,
-        models: Sequence[Model],
-        registry: CollectorRegistry,
-        cache: Path | None = None,
-    ) -> None:
+    def __init__(self, models: Sequence[Model], registry: CollectorRegistry) -> None:
         # Names and labels are those of TorchServe's metrics page. They are gauges, because the
         # client library's counters have names that end with `_total`.
         self._gauges = {
@@ -49,8 +43,7 @@ class EmbeddedBackend(Backend):
             for name in list_counters()
         }
         self._served = {model.name: _Served(model, self._count) for model in models}
-        cache = cache or checkpoint.default_cache()
-        self._loader = threading.Thread(target=self._load, args=(cache,), daemon=True)
+        self._loader = threading.Thread(target=self._load, daemon=True)
         self._loader.start()
         # No native code may run while the interpreter shuts down.
         atexit.register(self.close)
@@ -83,10 +76,10 @@ class EmbeddedBackend(Backend):
             served.batcher.close(max(0.0, give_up_at - time.monotonic()))
         self._loader.join(max(0.0, give_up_at - time.monotonic()))
 
-    def _load(self, cache: Path) -> None:
+    def _load(self) -> None:
         """Load one model at a time: a load uses all cores, and memory that it then frees."""
         for served in self._served.values():
-            served.load(cache)
+            served.load()
 
     def _count(self, model: str, counts: Mapping[str, int]) -> None:
         """Add the counts of a batch. Safe to call from any thread."""
@@ -129,12 +122,12 @@ class _Served:
         self._model = model
         self._count = count
 
-    def load(self, cache: Path) -> None:
+    def load(self) -> None:
         """Load the handlers, unless that was cancelled."""
         if not self.handlers.set_running_or_notify_cancel():
             return
         model = self._model
-        starts = [partial(_load, model, cache, n) for n in range(model.workers)]
+        starts = [partial(_load, model, number) for number in range(model.workers)]
         try:
             self.handlers.set_result([*map(base.ReloadableHandler, starts)])
         except base.LoadError as error:
@@ -159,12 +152,12 @@ class _Served:
         return outcome.results
 
 
-def _load(model: Model, cache: Path, number: int) -> TaskHandler[Any]:
+def _load(model: Model, number: int) -> TaskHandler[Any]:
     """Load the handler of a worker. Workers are assigned to the devices in rotation."""
     device = model.devices[number % len(model.devices)]
     gpu = int(device) if model.is_on_gpu else None
     with base.explain_load(model.name):
-        directory = checkpoint.prepare(model, cache)
+        directory = checkpoint.prepare(model, checkpoint.default_cache())
         options = describe_handler(model, directory)
         return start_handler(model.task, directory, gpu, options)
 

@@ -81,7 +81,7 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> Any:
     Slow.may_run.set()
     monkeypatch.setattr(base, "find_class", lambda *_: Slow)
     monkeypatch.setattr(
-        checkpoint, "prepare", lambda model, cache: cache / model.settings.model
+        checkpoint, "prepare", lambda model, _: Path(model.settings.model)
     )
     return Slow
 
@@ -94,7 +94,7 @@ def serve(
     slow: Any, *models: Model, registry: CollectorRegistry | None = None
 ) -> Iterator[tuple[EmbeddedBackend, Ask]]:
     registry = registry or CollectorRegistry()
-    backend = EmbeddedBackend(models or [make()], registry, Path("/cache"))
+    backend = EmbeddedBackend(models or [make()], registry)
 
     def ask(
         text: str = "a", *, model: str = "ko", limit_s: float = LIMIT_S, **parameters
