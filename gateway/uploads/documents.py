@@ -48,7 +48,7 @@ from gateway.http.request import Call, Fields, GatewayRequest
 from gateway.schemas import DocumentRequest
 from gateway.settings import Settings
 from gateway.threads import call_in_thread
-from gateway.uploads.forms import Form, FormPart, Stream, find_boundary
+from gateway.uploads.forms import Form, FormPart, Stream
 
 #: The most bytes of a field, parts of a form, and bytes of a form besides its file.
 _MOST_FIELD_BYTES, _MOST_FIELDS = 8 << 10, 50
@@ -178,7 +178,7 @@ class Documents:
         incoming = Incoming(request.stream, request.content_length, call.client)
         pieces = incoming.read(call.deadline, self._settings.body_grace_s)
         stream = Stream(limit(pieces, most, self._too_large))
-        for number, part in enumerate(Form(stream, find_boundary(content_type))):
+        for number, part in enumerate(Form(stream, content_type)):
             if number >= _MOST_FIELDS:
                 raise BodyTooLarge(f"The form has more than {_MOST_FIELDS} parts.")
             yield part

@@ -81,10 +81,18 @@ class _Decoder(MultipartDecoder):
 class Form:
     """The parts of a `multipart/form-data` body, one after the other."""
 
-    def __init__(self, stream: Stream, boundary: bytes) -> None:
+    def __init__(self, stream: Stream, content_type: str) -> None:
+        """Raises MalformedRequest if the content type has no boundary for the parts."""
+        boundary = parse_options_header(content_type)[1].get("boundary", "")
+        if not (0 < len(boundary) <= _MOST_BOUNDARY_BYTES and boundary.isascii()):
+            raise MalformedRequest(
+                "Content-Type: multipart/form-data needs a boundary of 1 to "
+                f"{_MOST_BOUNDARY_BYTES} characters."
+            )
         self._stream = stream
-        self._marker = b"--" + boundary
-        self._decoder = _Decoder(boundary, max_form_memory_size=2 * READ_BYTES)
+        self._marker = b"--" + boundary.encode()
+        most = 2 * READ_BYTES
+        self._decoder = _Decoder(boundary.encode(), max_form_memory_size=most)
 
     def __iter__(self) -> Iterator[FormPart]:
         """Yield each part, which must be taken before the next one."""
@@ -124,14 +132,3 @@ class Form:
         seen = bytes(self._decoder.buffer[-last:]) + chunk[-last:]
         is_at_edge = self._marker in seen[-last:]
         return chunk + self._stream.take_all(_END_BYTES) if is_at_edge else chunk
-
-
-def find_boundary(content_type: str) -> bytes:
-    """Return the boundary of a form's parts. Raises MalformedRequest if there is none."""
-    boundary = parse_options_header(content_type)[1].get("boundary", "")
-    if not (0 < len(boundary) <= _MOST_BOUNDARY_BYTES and boundary.isascii()):
-        raise MalformedRequest(
-            "Content-Type: multipart/form-data needs a boundary of 1 to "
-            f"{_MOST_BOUNDARY_BYTES} characters."
-        )
-    return boundary.encode()

@@ -39,7 +39,7 @@ from gateway.http.request import Call, GatewayRequest
 from gateway.metrics import Telemetry
 from gateway.schemas import Schema, validate
 from gateway.settings import AHEAD_BYTES, ROW_BYTES, Settings
-from gateway.uploads.forms import Form, Stream, find_boundary
+from gateway.uploads.forms import Form, Stream
 
 #: An array is cut into rows of at most this many frames, and at most `ROW_BYTES`.
 ROW_FRAMES = 32
@@ -320,7 +320,7 @@ def cut(
     head = stream.peek(_HEAD_BYTES)
     is_known = head.startswith(npy.MAGIC) or _find_content_type(head)
     if is_form and not is_known:
-        rows = cutter.cut_parts(Form(stream, find_boundary(content_type)))
+        rows = cutter.cut_parts(Form(stream, content_type))
     else:
         rows = cutter.cut_file(stream)
     frames = 0

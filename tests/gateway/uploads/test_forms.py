@@ -7,8 +7,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gateway.errors import BodyTooLarge, MalformedRequest
-from gateway.uploads.forms import Form, Stream, find_boundary
+from gateway.uploads.forms import Form, Stream
 
+FORM = 'multipart/form-data; charset=utf-8; boundary="xyz"'
 HEAD = b'Content-Disposition: form-data; name="image"; filename="a"\r\n\r\n'
 END = b"--xyz--\r\n"
 #: Many near misses of the boundary.
@@ -33,7 +34,7 @@ def take_rest(stream: Stream) -> bytes:
 
 
 def read(data: bytes, *sizes: int) -> list[bytes]:
-    form = Form(Stream(chop(data, *sizes)), b"xyz")
+    form = Form(Stream(chop(data, *sizes)), FORM)
     return [take_rest(part.stream) for part in form]
 
 
@@ -82,7 +83,5 @@ def test_what_is_no_form_is_refused(data, problem, detail):
 
 @pytest.mark.parametrize("boundary", ["", "; boundary=", "; boundary=é", "y" * 201])
 def test_a_form_without_a_boundary_is_refused(boundary):
-    quoted = 'multipart/form-data; charset=utf-8; boundary="x y"'
-    assert find_boundary(quoted) == b"x y"
     with pytest.raises(MalformedRequest, match="needs a boundary of 1 to 200"):
-        find_boundary("multipart/form-data" + boundary)
+        Form(Stream(iter([])), "multipart/form-data" + boundary)
