@@ -334,8 +334,6 @@ class Wording:
     wrong: str
     too_many: str = "Too many texts."
     advice: str = "found {found}, expected at most {most}"
-    #: The message about a language that is not served, if the server does not name the field.
-    language: str = ""
     #: Messages about some fields; they may quote the value `{found}`.
     fields: Mapping[str, str] = field(default_factory=dict)
     #: Returns the server's codes for targets.
@@ -356,11 +354,8 @@ class Wording:
         self, field: str, tag: str, expected: str = ""
     ) -> MalformedRequest:
         """Return the refusal of a language that is not served."""
-        if self.language:
-            return refuse(self.language.format(tag=_quote(tag)), expected)
-        return self.refuse(
-            field, f"found {tag[:40]!r}" + (expected and f", {expected}")
-        )
+        found = "" if field in self.fields else f"found {tag[:40]!r}"
+        return self.refuse(field, ", ".join(filter(None, (found, expected))), tag)
 
     def list_texts(
         self, field: str, given: str | list[str], most: int

@@ -50,8 +50,9 @@ _WORDING = Wording(
     "Invalid request: {field} parameter is wrong",
     "Invalid request: request ({found}) exceeds text limit ({most})",
     advice="send the texts in several requests",
-    language="{tag} is not supported",
     fields={
+        "source": "{found} is not supported",
+        "target": "{found} is not supported",
         "format": "{found} format is not supported",
         "alternatives": "Invalid request: {field} parameter is not a number",
     },
@@ -329,8 +330,7 @@ def _describe_frontend(services: Services) -> Frontend:
     from documents.formats import SUFFIXES  # loads the libraries of all formats
 
     service = services.translation
-    served = service.limits.targets
-    target = _FALLBACK if _FALLBACK in served else served[0]
+    target = choose(service.limits.targets, _FALLBACK)
     return {
         "charLimit": service.settings.max_body_bytes // _BYTES_PER_CHARACTER,
         "frontendTimeout": 500,
