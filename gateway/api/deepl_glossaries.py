@@ -12,7 +12,7 @@ from contract.times import write_time
 from gateway.api import Services
 from gateway.api.deepl import WORDING, Pair, write_code
 from gateway.api.glossaries import TSV, describe, read_upload
-from gateway.errors import MalformedRequest, Problem, UnknownGlossary
+from gateway.errors import Problem, UnknownGlossary
 from gateway.glossaries.glossary import (
     Dictionary,
     DictionaryDraft,
@@ -212,8 +212,6 @@ def _read_glossary(
 
 def _translate(fault: GlossaryFault) -> Problem:
     match fault.kind:
-        case "body":
-            return MalformedRequest(fault.message)
         case "missing":
             return WORDING.miss(fault.field)
         case "entries":

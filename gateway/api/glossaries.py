@@ -123,12 +123,14 @@ def read_upload(
     schema: str,
     translate: Callable[[GlossaryFault], Problem],
 ) -> GlossaryContent:
-    """Read a request's glossary. Raises the problem that `translate` returns for a fault."""
+    """Read a request's glossary. Raises MalformedRequest for a body that cannot be parsed, and
+    for any other fault the problem that `translate` returns."""
     query = request.query_string.decode(errors="replace")
     body = request.body.removeprefix(BOM_UTF8)
     found = glossaries.read(GlossaryUpload(schema, request.mimetype, query, body))
     if isinstance(found, GlossaryFault):
-        raise translate(found)
+        is_body = found.kind == "body"
+        raise MalformedRequest(found.message) if is_body else translate(found)
     return found
 
 
@@ -140,8 +142,6 @@ def _describe_body(service: TranslationService) -> BodySchema:
 
 
 def _translate(fault: GlossaryFault) -> Problem:
-    if fault.kind == "body":
-        return MalformedRequest(fault.message)
     return InvalidRequest({fault.field: fault.message})
 
 
