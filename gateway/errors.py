@@ -32,10 +32,14 @@ class Problem(Exception):
         if retry_after_s:
             cls.headers = write_retry(retry_after_s)
 
-    def __init__(self, detail: str, **extra: Any) -> None:
+    def __init__(
+        self, detail: str, *, retry_after_s: float | None = None, **extra: Any
+    ) -> None:
         super().__init__(detail)
         self.detail = detail
         self.extra = extra
+        if retry_after_s is not None:
+            self.headers = write_retry(retry_after_s)
 
     def to_document(self, **members: Any) -> dict[str, Any]:
         """Return the document that the client gets. `members` are added last."""
@@ -96,35 +100,14 @@ class InvalidKey(Problem, status=401, slug="invalid-key"):
 class KeyNotAllowed(Problem, status=403, slug="key-not-allowed"):
     """The key is valid, but not for this route."""
 
-    def __init__(self, allowed: Sequence[str]) -> None:
-        super().__init__(
-            f"This key is only for {', '.join(allowed)}.", allowed=list(allowed)
-        )
-
 
 class QuotaExceeded(Problem, status=403, slug="quota-exceeded"):
     """The key has too few characters left this month. Not 429: clients retry after it, which
     is useless before the next month."""
 
-    def __init__(self, asked: int, used: int, limit: int) -> None:
-        super().__init__(
-            f"These texts have {asked} characters. This key has used {used} of its {limit} "
-            "characters for this month; the next month begins on the 1st at 00:00 UTC.",
-            asked=asked,
-            used=used,
-            limit=limit,
-        )
-
 
 class RateLimited(Problem, status=429, slug="rate-limited"):
     """The key sends requests faster than it may."""
-
-    def __init__(self, limit: int, burst: int, *, retry_after_s: float) -> None:
-        super().__init__(
-            f"This key may send {limit} requests per minute, at most {burst} at once.",
-            limit=limit,
-        )
-        self.headers = write_retry(retry_after_s)
 
 
 class KeysUnavailable(Problem, status=503, slug="keys-unavailable", retry_after_s=5):
@@ -141,11 +124,6 @@ class NoDictionary(Problem, status=422, slug="no-dictionary"):
 
 class TooManyGlossaries(Problem, status=403, slug="too-many-glossaries"):
     """The maximum number of glossaries is reached."""
-
-    def __init__(self, limit: int) -> None:
-        super().__init__(
-            f"At most {limit} glossaries are allowed; delete one first.", limit=limit
-        )
 
 
 class GlossariesUnavailable(
@@ -237,25 +215,13 @@ class TooManyDocuments(
     """Too many documents of this client, or of all clients, are waiting. Some must finish
     before the server accepts more."""
 
-    def __init__(self, limit: int, *, is_own: bool) -> None:
-        whose = "Your" if is_own else "All"
-        super().__init__(
-            f"{whose} documents that wait or are being translated are {limit}, which is the "
-            "limit.",
-            limit=limit,
-        )
-
 
 class DiskFull(Problem, status=507, slug="disk-full"):
     """The server has too little disk space to store the document or glossary."""
 
 
-class Overloaded(Problem, status=429, slug="queue-full"):
+class Overloaded(Problem, status=429, slug="queue-full", retry_after_s=1):
     """The server has too much work. A retry after `retry_after_s` may succeed."""
-
-    def __init__(self, detail: str, *, retry_after_s: float = 1.0) -> None:
-        super().__init__(detail)
-        self.headers = write_retry(retry_after_s)
 
 
 class TooManyConnections(Overloaded, slug="too-many-connections"):

@@ -377,7 +377,7 @@ def _quote(found: object) -> str:
 
 def refuse(message: str, explanation: str | None = None) -> MalformedRequest:
     """Return a refusal in another server's wording, with our explanation."""
-    extra = {"explanation": explanation} if explanation else {}
+    extra: dict[str, Any] = {"explanation": explanation} if explanation else {}
     return MalformedRequest(message, **extra)
 
 

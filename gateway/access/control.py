@@ -81,7 +81,9 @@ class Guard(Access):
         assert rule
         key = self._registry.find(token)
         if not key.grant.allows(rule.rule):
-            raise KeyNotAllowed(key.grant.routes)
+            allowed = list(key.grant.routes)
+            said = f"This key is only for {', '.join(allowed)}."
+            raise KeyNotAllowed(said, allowed=allowed)
         limit_s = read_limit(request.environ, request.limit_s)
         wait_s = self._limiter.check(key, limit_s / 2)
         if wait_s:

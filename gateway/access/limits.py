@@ -79,8 +79,13 @@ class Limiter:
         if bucket and wait_s > min(patience_s, HELD_S):
             if wait_s <= HELD_S:
                 self.give_back(key)
-            limit = key.grant.requests_per_minute or 0
-            raise RateLimited(limit, bucket.burst, retry_after_s=wait_s)
+            limit = key.grant.requests_per_minute
+            raise RateLimited(
+                f"This key may send {limit} requests per minute, at most {bucket.burst} at "
+                "once.",
+                retry_after_s=wait_s,
+                limit=limit,
+            )
         return wait_s
 
     def give_back(self, key: ApiKey) -> None:

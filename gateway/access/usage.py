@@ -82,7 +82,14 @@ class UsageLedger:
                 used = account[_COUNTED] + account[_RESERVED]
                 used += self._elsewhere.get((key.id, month), 0)
                 if limit is not None and used + characters > limit:
-                    raise QuotaExceeded(characters, used, limit)
+                    raise QuotaExceeded(
+                        f"These texts have {characters} characters. This key has used {used} "
+                        f"of its {limit} characters for this month; the next month begins on "
+                        "the 1st at 00:00 UTC.",
+                        asked=characters,
+                        used=used,
+                        limit=limit,
+                    )
                 own[month % _MONTHS] += characters
                 account[_RESERVED] += characters
         except OSError as error:  # also TimeoutError

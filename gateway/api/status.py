@@ -4,7 +4,7 @@ and, for Prometheus, `GET /metrics` return running totals, whose differences sho
 
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import NotRequired
+from typing import Any, NotRequired
 
 from babel import Locale
 from babel.core import UnknownLocaleError
@@ -111,11 +111,9 @@ def _make_states(services: Services) -> tuple[Blueprint, Blueprint]:
         ready = served.languages | {task: served.tasks[task] for task in catalog.tasks}
         missing = [name for name, is_ready in ready.items() if not is_ready]
         if missing:
-            raise NotReady(
-                f"No worker is READY for {', '.join(missing)}.",
-                missing=missing,
-                **({"reasons": served.reasons} if served.reasons else {}),
-            )
+            reasons: Any = {"reasons": served.reasons} if served.reasons else {}
+            said = f"No worker is READY for {', '.join(missing)}."
+            raise NotReady(said, missing=missing, **reasons)
         languages = list(catalog.languages)
         return {"status": "ready", "languages": languages, "tasks": list(served.tasks)}
 

@@ -81,8 +81,10 @@ class GlossaryStorage(Database):
         """Create a glossary. Raises TooManyGlossaries, BodyTooLarge and DiskFull."""
         with self.begin() as connection:
             mine = select(func.count()).where(GLOSSARIES.c.owner == owner)
-            if connection.execute(mine).scalar_one() >= limits.max_glossaries:
-                raise TooManyGlossaries(limits.max_glossaries)
+            most = limits.max_glossaries
+            if connection.execute(mine).scalar_one() >= most:
+                said = f"At most {most} glossaries are allowed; delete one first."
+                raise TooManyGlossaries(said, limit=most)
             made = Glossary(make_id(), content.name or "", time.time_ns() // 10**6, ())
             row = made.id, owner, made.name, made.created_at_ms
             connection.execute(insert(GLOSSARIES).values(row))

@@ -190,7 +190,12 @@ class Documents:
         try:
             return _run(self._storage.reserve, owner, caller, self._limits, size)
         except TooManyWaiting as error:
-            raise TooManyDocuments(error.limit, is_own=error.is_own) from error
+            whose = "Your" if error.is_own else "All"
+            raise TooManyDocuments(
+                f"{whose} documents that wait or are being translated are {error.limit}, which "
+                "is the limit.",
+                limit=error.limit,
+            ) from error
         except NoRoom as error:
             if not error.is_own:
                 raise DiskFull("The server has no room for more documents.") from error
