@@ -8,7 +8,7 @@ import io
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
@@ -102,7 +102,8 @@ class ImageService:
             raise BodyTooLarge(f"The body has more than {most} bytes, the most it may.")
         is_bulk, costs = length is None or length > ROW_BYTES, [_ROW_COST]
         ticket = self.admission.admit(model.name, call, costs, is_bulk=is_bulk)
-        with closing(ticket), self.buffer.share(call.deadline) as share:
+        share = UploadShare(self.buffer, call.deadline)
+        with closing(ticket), closing(share):
             answers = _Job(request, call, given, ticket, self.settings, share).run()
         frames = sum(answer.frames for answer in answers)
         self.telemetry.count(self.telemetry.frames, task, amount=frames)
@@ -213,17 +214,6 @@ class Buffer:
         self.begun: dict[UploadShare, None] = {}
         self.waiting: list[UploadShare] = []
 
-    @contextmanager
-    def share(self, deadline: float) -> Iterator[UploadShare]:
-        """Yield one upload's share, which is empty at first."""
-        share = UploadShare(self, deadline)
-        try:
-            yield share
-        finally:
-            self.begun.pop(share, None)
-            self.free += share.held
-            self.admit()
-
     def admit(self) -> None:
         """Admit waiting uploads in order of arrival; only the oldest row may overtake."""
         is_waiting = False
@@ -252,6 +242,12 @@ class UploadShare:
     #: The bytes that it waits for, and the event that grants them.
     wanted: int = 0
     admitted: Event = field(default_factory=Event)
+
+    def close(self) -> None:
+        """Return the bytes."""
+        self.buffer.begun.pop(self, None)
+        self.buffer.free += self.held
+        self.buffer.admit()
 
     def grow(self, count: int) -> None:
         """Reserve bytes before a read or copy. Raises DeadlineExceeded at the deadline."""

@@ -1,7 +1,7 @@
 """The order in which uploads wait for a process's limited memory."""
 
 import time
-from contextlib import ExitStack
+from contextlib import closing
 
 import gevent
 import pytest
@@ -21,16 +21,9 @@ def settle() -> None:
     gevent.idle()
 
 
-@pytest.fixture
-def stack():
-    """A stack of shares, which stay open until the test ends."""
-    with ExitStack() as shares:
-        yield shares
-
-
-def test_what_the_oldest_upload_needs_is_kept_for_it(stack):
+def test_what_the_oldest_upload_needs_is_kept_for_it():
     buffer = Buffer(20, 10)
-    oldest, other = (stack.enter_context(buffer.share(LATER)) for _ in range(2))
+    oldest, other = (UploadShare(buffer, LATER) for _ in range(2))
     oldest.grow(4)
     other.grow(10)
     waiting = gevent.spawn(other.grow, 1)
@@ -44,9 +37,9 @@ def test_what_the_oldest_upload_needs_is_kept_for_it(stack):
     waiting.get(timeout=60)
 
 
-def test_a_small_upload_does_not_pass_a_large_one_that_waits(stack):
+def test_a_small_upload_does_not_pass_a_large_one_that_waits():
     buffer = Buffer(20, 8)
-    first, second, third = (stack.enter_context(buffer.share(LATER)) for _ in range(3))
+    first, second, third = (UploadShare(buffer, LATER) for _ in range(3))
     for _ in range(2):
         first.grow(8)
         first.send(kept=0)
@@ -58,11 +51,11 @@ def test_a_small_upload_does_not_pass_a_large_one_that_waits(stack):
     large.get(timeout=60)
 
 
-def test_who_is_late_or_ended_while_it_waits_leaves_the_queue(stack):
+def test_who_is_late_or_ended_while_it_waits_leaves_the_queue():
     buffer = Buffer(10, 8)
-    share, other = (stack.enter_context(buffer.share(LATER)) for _ in range(2))
+    share, other = (UploadShare(buffer, LATER) for _ in range(2))
     share.grow(8)
-    late = stack.enter_context(buffer.share(time.monotonic() + 0.01))
+    late = UploadShare(buffer, time.monotonic() + 0.01)
     with pytest.raises(DeadlineExceeded):
         late.grow(3)
     waiting = gevent.spawn(other.grow, 5)
@@ -97,7 +90,7 @@ def test_nobody_waits_for_ever_and_nobody_holds_too_much(size, uploads, order):
 
     def upload(rows: list[list[int]]) -> None:
         nonlocal held, most
-        with buffer.share(LATER) as share:
+        with closing(UploadShare(buffer, LATER)) as share:
             for _ in range(AHEAD):
                 share.grow(1)
                 gevent.sleep(0)
