@@ -82,7 +82,7 @@ class Form:
     """The parts of a `multipart/form-data` body, one after the other."""
 
     def __init__(self, stream: Stream, content_type: str) -> None:
-        """Raises MalformedRequest if the content type has no boundary for the parts."""
+        """Raise MalformedRequest if the content type has no boundary for the parts."""
         boundary = parse_options_header(content_type)[1].get("boundary", "")
         if not (0 < len(boundary) <= _MOST_BOUNDARY_BYTES and boundary.isascii()):
             raise MalformedRequest(
