@@ -29,7 +29,7 @@ _DECLARED = re.compile(r'"?sep=([^\w\s"]|\t)"?[\r\n]*')
 _FORMULA = re.compile(r"\s*(?:[=@]|[-+]\S)")
 #: A quote after a backslash, as MySQL and Spark write it, and a quoted cell up to one inside.
 _ESCAPED = re.compile(r'(?<!\\)((?:\\\\)*)\\"')
-_INNER = re.compile(r'(?m)(?:^|[,;\t|])"(?:[^"\\]++|\\[^"])*\\"(?![",;\t|\r\n]|\Z)')
+_INNER = r'(?m)(?:^|{0})"(?:[^"\\]++|\\[^"])*\\"(?!["{0}\r\n]|\Z)'
 #: A column name that is meant for programs.
 _IDENTIFIER = re.compile(r"[a-z][a-z0-9_-]*", re.ASCII)
 
@@ -40,10 +40,10 @@ Row: TypeAlias = tuple[str, list[tuple[int, int, str]]]
 def _split(path: Path, encoding: Encoding, delimiter: str) -> Iterator[Row]:
     """Yield each row. The positions of cells include their quotes."""
     lines = stream_lines(path, encoding)
-    is_escaped = _INNER.search(next(stream(path, encoding), ""))
+    mark = re.escape(delimiter)
+    is_escaped = re.search(_INNER.format(mark), next(stream(path, encoding), ""))
     # Doubled instead, all other characters keep their place.
     double = partial(_ESCAPED.sub, r'\1""') if is_escaped else str
-    mark = re.escape(delimiter)
     cell = re.compile(
         rf'((?:"(?:[^"]++|"")*+"[^{mark}\r\n]*+|(?!")[^{mark}\r\n]*+))'
         rf"({mark}|\r\n|\r|\n|\Z)"

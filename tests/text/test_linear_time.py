@@ -171,7 +171,7 @@ WORKS: dict[str, tuple[Callable[[str], object], list[str]]] = {
     ),
     "pages": (lambda text: [*html.find_edits(48 * text)], ["<?a>"]),
     "speakers of subtitles": (_SPEAKER.match, ["<i>", "{b}", "<", "{", "A", "<v "]),
-    "quotes of CSV": (_INNER.search, ["\\", '\\"', '"', '\\",', ',"\\a']),
+    "quotes": (partial(re.search, _INNER.format(",")), ["\\", '\\"', '"', ',"\\a']),
     "values of JSON": (is_prose, ["<a>", "<a>b</a>", "<", "a", "{", "{a} "]),
     # `decode` would also measure Pillow.
     "scans of JPEG": (
