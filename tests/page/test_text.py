@@ -156,11 +156,13 @@ def test_a_sentence_offers_others_by_a_click_and_by_keys(tab, stage):
 
 
 def test_what_was_kept_is_marked_and_so_are_tags_of_html(tab):
-    text = "My name is {name}: see https://example.org/a, `x = 1` and 5 km, "
+    kinds = ["{name}", "https://example.org/a", "`x = 1`", "5 km", ":name", "{a=b}"]
+    kinds += ["{% if x %}", "<0>", "</0>", "$t(key)", "@:key", "%.2f", "🇩🇪"]
+    text = f"My name is {', and I see '.join(kinds)} and "
     text += f"A{'1' * 60}_."  # no number of a product, and quickly known as none
     tab.type(text, f"fr:{text}")
     kept = tab.page.locator("#output mark").all_text_contents()
-    assert kept == ["{name}", "https://example.org/a", "`x = 1`", "5 km"]
+    assert kept == kinds
     tab.find("format").select_option("html")
     tab.type("<p>Where is <b>the station</b>?</p><!-- open")
     tab.wait_for_output("<p>fr:Where is <b>the station</b>?</p><!-- open")
