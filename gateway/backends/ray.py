@@ -219,7 +219,8 @@ class ModelReplicas:
     def check(self, remaining_s: float) -> None:
         """Raise NotReady if no replica has answered. After each rest, one row may try, besides
         those with too little time for a probe: their failure would show nothing."""
-        breaker, is_try = self._breaker, remaining_s > _PROBE_S
+        breaker = self._breaker
+        is_try = remaining_s > _PROBE_S
         may_try = breaker.let_one_try() if is_try else not breaker.is_resting
         if breaker.rests_until and not may_try:
             raise _find_none(self.model.name)
