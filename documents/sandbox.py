@@ -177,47 +177,34 @@ def serve(control: socket.socket, run: Run) -> None:
 
 
 def _keep(connection: socket.socket, data: bytes, run: Run) -> NoReturn:
-    """Run a request in a worker, send the result or the exceeded limit, and exit."""
+    """Run a request in a worker until it ends or the program closes the connection, and exit."""
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         request, limits = json.loads(data)
-        allowance = Allowance(**limits)
-        reader, writer = os.pipe()
+        end, open_end = os.pipe()
         worker = os.fork()
         if worker == 0:
-            connection.close()
-            _work(writer, request, allowance, run)
-        os.close(writer)
-        told = _wait(reader, connection)
+            _work(connection, request, Allowance(**limits), run)
+        os.close(open_end)  # now it closes when the worker ends
+        select.select([end, connection.fileno()], [], [])
         os.kill(worker, signal.SIGKILL)
         _, status = os.waitpid(worker, 0)
         if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGXCPU:
-            told = b'{"limit": "cpu"}'
-        connection.sendall(told)
+            connection.sendall(b'{"limit": "cpu"}')
     finally:
         os._exit(0)
 
 
-def _wait(reader: int, connection: socket.socket) -> bytes:
-    """Return the worker's output once it ends or the connection is closed."""
-    told = b""
-    while select.select([reader, connection.fileno()], [], [])[0] == [reader]:
-        chunk = os.read(reader, _BYTES)
-        if not chunk:
-            break
-        told += chunk
-    return told
-
-
-def _work(writer: int, request: Mapping[str, Any], limits: Allowance, run: Run) -> None:
+def _work(
+    connection: socket.socket, request: Mapping[str, Any], limits: Allowance, run: Run
+) -> None:
     try:
         _limit(limits)
         try:
             told: dict[str, Any] = {"answer": run(request)}
         except Exception as error:
             told = {"limit": find_limit(error)}
-        with open(writer, "wb") as file:
-            file.write(json.dumps(told).encode())
+        connection.sendall(json.dumps(told).encode())
     finally:
         os._exit(0)
 
