@@ -177,7 +177,7 @@ def serve(control: socket.socket, run: Run) -> None:
 
 
 def _keep(connection: socket.socket, data: bytes, run: Run) -> NoReturn:
-    """Run a request in a worker until it ends or the program closes the connection, and exit."""
+    """Run a request in a worker until it ends or the connection is closed, and exit."""
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         request, limits = json.loads(data)
