@@ -47,14 +47,15 @@ def ask(sandbox: Sandbox, deed: str, allowance: Allowance = AMPLE, **more: Any) 
         ("hide memory", AMPLE, "memory"),
         ("match forever", replace(AMPLE, cpu_s=1), "cpu"),
         ("write", AMPLE, "bytes"),
-        ("sleep", replace(AMPLE, time_s=0.2), "time"),
-        ("stand still", replace(AMPLE, time_s=0.2), "time"),
+        ("sleep", replace(AMPLE, time_s=2), "time"),
+        ("stand still", replace(AMPLE, time_s=2), "time"),
     ],
 )
 def test_a_worker_that_exceeds_a_limit_is_ended_by_it(
     hostile, tmp_path, deed, allowance, resource
 ):
     told = tmp_path / "told"
+    assert ask(hostile, "answer", what="start the server") == "start the server"
     with pytest.raises(LimitExceeded) as caught:
         ask(hostile, deed, allowance, file=str(tmp_path / "file"), told=str(told))
     assert caught.value.resource == resource
