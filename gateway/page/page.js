@@ -75,8 +75,9 @@ function beginTheme() {
 function beginKey() {
   const dialog = find("key-dialog");
   const open = () => {
+    if (dialog.open) return; // somebody may be typing
     find("key-field").value = readKey();
-    if (!dialog.open) dialog.showModal();
+    dialog.showModal();
   };
   find("key-button").addEventListener("click", open);
   document.addEventListener("needs-key", open);

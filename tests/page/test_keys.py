@@ -40,6 +40,7 @@ def test_a_key_is_asked_for_until_it_is_right_and_kept(make_tab, guarded):
     expect(tab.find("state")).to_have_text("The service needs a valid key.")
     tab.faults.clear()  # the browser logs the status
     tab.find("key-field").fill(f" {key}\u200b")  # as from a web page
+    tab.page.evaluate("document.dispatchEvent(new Event('needs-key'))")
     tab.page.get_by_role("button", name="Save").click()
     tab.wait_for_output(f"fr:{SENTENCE}")
     tab.page.reload()
