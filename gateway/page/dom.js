@@ -51,6 +51,15 @@ export function remember(name, value) {
   }
 }
 
+/** Shows a popover below an element, and within the window. */
+export function showBelow(popover, element) {
+  const place = element.getBoundingClientRect();
+  popover.showPopover();
+  const room = document.documentElement.clientWidth - popover.offsetWidth - 8;
+  popover.style.left = `${Math.max(8, Math.min(place.left, room)) + scrollX}px`;
+  popover.style.top = `${place.bottom + 5 + scrollY}px`;
+}
+
 /** Copies a text, also where the page came without TLS and the clipboard is closed to it. */
 export async function copy(text) {
   if (navigator.clipboard) return navigator.clipboard.writeText(text);

@@ -2,7 +2,7 @@
 // warnings where they belong.
 
 import { askJson, explain, persist, tell } from "./api.js";
-import { find, findDirection, make, settings } from "./dom.js";
+import { find, findDirection, make, settings, showBelow } from "./dom.js";
 import { divide } from "./protection.js";
 import { listSentences } from "./sentences.js";
 import { say, writeShare } from "./words.js";
@@ -147,7 +147,7 @@ export class Output {
     if (!sentence || !settings.alternatives || String(getSelection())) return;
     const { line, index } = sentence.place;
     others.replaceChildren(make("p", { class: "note" }, say("translating")));
-    showBeside(sentence);
+    showBelow(others, sentence);
     this.#asking.abort();
     this.#asking = new AbortController();
     const { signal } = this.#asking;
@@ -219,12 +219,4 @@ function fill(sentence, weak = []) {
     done = to;
   }
   sentence.replaceChildren(...nodes, ...write(done));
-}
-
-function showBeside(sentence) {
-  const place = sentence.getBoundingClientRect();
-  others.showPopover();
-  const room = document.documentElement.clientWidth - others.offsetWidth - 16;
-  others.style.left = `${Math.max(8, Math.min(place.left, room)) + scrollX}px`;
-  others.style.top = `${place.bottom + 6 + scrollY}px`;
 }

@@ -1,7 +1,7 @@
 // Menus with many languages get a field that finds one by its name, in the page's language or
 // its own, or by its code. The menus themselves stay, and browsers on phones have better ones.
 
-import { find, make } from "./dom.js";
+import { find, make, showBelow } from "./dom.js";
 
 /** A menu with fewer entries is seen at a glance. */
 const MANY = 20;
@@ -37,12 +37,8 @@ function extend(select) {
 
 function open(select, typed = "") {
   menu = select;
-  const place = select.getBoundingClientRect();
   search.value = typed;
-  picker.showPopover();
-  const room = document.documentElement.clientWidth - picker.offsetWidth - 8;
-  picker.style.left = `${Math.max(8, Math.min(place.left, room)) + scrollX}px`;
-  picker.style.top = `${place.bottom + 4 + scrollY}px`;
+  showBelow(picker, select);
   show();
   search.focus();
 }
