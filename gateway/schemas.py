@@ -18,6 +18,7 @@ from pydantic import (
     Tag,
     ValidationError,
     create_model,
+    model_validator,
 )
 
 from contract.dialects import KEY_FIELDS
@@ -324,6 +325,14 @@ class ForeignSchema(BaseModel, frozen=True):
     """Fields of another API. Numbers may be text, as in forms. Unknown fields are ignored, and
     so are empty optional ones."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_empty(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        required = {name for name, it in cls.model_fields.items() if it.is_required()}
+        return {n: v for n, v in given.items() if n in required or v not in ("", None)}
+
 
 @dataclass(frozen=True)
 class Wording:
@@ -385,26 +394,15 @@ def parse_fields(
     schema: type[Model], fields: Mapping[str, Any], wording: Wording
 ) -> Model:
     """Parse the fields of a request. Raises MalformedRequest with the first fault."""
-    given = keep_given(schema, fields)
     try:
-        return schema.model_validate(given)
+        return schema.model_validate(fields)
     except ValidationError as error:
         errors = error.errors(include_url=False)
         field = str(errors[0]["loc"][0])
         if errors[0]["type"] == "missing":
             raise wording.miss(field) from error
         fault = list_faults(errors, schema)[field]
-        raise wording.refuse(field, fault, given[field]) from error
-
-
-def keep_given(schema: type[BaseModel], fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return another API's fields without optional ones that are empty."""
-    known = schema.model_fields
-    return {
-        name: value
-        for name, value in fields.items()
-        if value not in ("", None) or (name in known and known[name].is_required())
-    }
+        raise wording.refuse(field, fault, fields[field]) from error
 
 
 def list_texts(given: str | list[str]) -> tuple[str, ...]:

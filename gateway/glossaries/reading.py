@@ -28,7 +28,7 @@ from contract.languages import normalize_variant
 from contract.validation import list_faults
 from gateway.errors import MalformedRequest
 from gateway.glossaries.glossary import DictionaryDraft, GlossaryContent
-from gateway.schemas import Lower, Text, keep_given, read_object, warn_of_unknown
+from gateway.schemas import ForeignSchema, Lower, Text, read_object, warn_of_unknown
 from text.entries import (
     CONTROLS,
     MOST_TERM_BYTES,
@@ -77,7 +77,7 @@ class OurGlossary(BaseModel, frozen=True):
     entries_format: _Format = Field("tsv", description="The format of text entries.")
 
 
-class PairFields(BaseModel, frozen=True):
+class PairFields(ForeignSchema):
     """A pair of languages in the URL."""
 
     source_lang: Text = Field(description="The language of the terms.")
@@ -103,14 +103,14 @@ class GlossaryFields(DictionaryFields):
     name: _Name = _NAME
 
 
-class MultilingualFields(BaseModel, frozen=True):
+class MultilingualFields(ForeignSchema):
     """The fields of `POST /v3/glossaries`."""
 
     name: _Name = _NAME
     dictionaries: _Dictionaries = Field(min_length=1, description="Its dictionaries.")
 
 
-class ChangeFields(BaseModel, frozen=True):
+class ChangeFields(ForeignSchema):
     """The fields of `PATCH /v3/glossaries`: at least one of them."""
 
     name: _Name | None = Field(None, description="The new name.")
@@ -165,8 +165,6 @@ def read(upload: GlossaryUpload) -> Answer:
     schema = SCHEMAS[upload.schema]
     try:
         content = _read_fields(upload)
-        if schema is not OurGlossary:
-            content = keep_given(schema, content)
         given = schema.model_validate(content).model_dump()
         drafts = tuple(map(_read_draft, given.get("dictionaries", [given])))
     except MalformedRequest as error:
