@@ -82,18 +82,21 @@ _KINDS = {
     r"|\{%(?:[^{%\n]|\{(?!%)|%(?!\}))++%\}",
     # The styles of subtitles: `{\an8}`.
     "style": r"\{\\[a-zA-Z][^\s{}]*+\}",
-    # Tags in messages of programs: `<0>here</0>`, `<a href="x">{n}</a>`.
-    "tag": r"</?+(?:\d{1,3}+|[a-zA-Z][\w-]*+)(?:[ \t][^<>\n]*+)?+/?+>",
-    # Messages and values of other libraries: `$t(key)`, `$USER$`, `@:key`; `[X14X]` of Weblate.
+    # Tags in messages of programs: `<0>here</0>`, `<a href="x">{n}</a>`, `<color=#f00>`.
+    "tag": r"</?+(?:\d{1,3}+|[a-zA-Z][\w-]*+)(?:[ \t=][^<>\n]*+)?+/?+>",
+    # Messages and values of other libraries: `$t(key)`, `$USER$`, `%name%`, `@:key`; Weblate's
+    # `[X14X]`; mentions and emoji of chats, `<@123>`, `<:wave:123>`.
     "reference": rf"\$t\([^()\n]++\)|\$[a-zA-Z]\w*+\$(?![{_WORD}])|\[X\d++X\]"
+    rf"|%(?<![{_WORD}%]%)[a-zA-Z_][\w.-]*+%(?![{_WORD}%])|<(?:[@#!]|a?:\w++:)[^\s<>]++>"
     rf"|@(?<![{_WORD}.]@)(?:\.[a-z]++)?+:(?:\([^()\s]++\)|[a-zA-Z_]\w*+(?:[.-]\w++)*+)",
     "printf": r"%%|%\(\w++\)[#0 +-]*+\d*+(?:\.\d++)?+[a-zA-Z]"
     r"|%(?:\d++\$)?+[#0+-]*+\d*+(?:\.\d++)?+"
     rf"(?:hh|ll|[hlLqjzt])?[diouxXeEfFgGaAcspn@](?![{_WORD}])",
     "shortcode": rf"(?<![{_WORD}:]):(?=[0-9_+-]*+[a-z])[a-z0-9_+-]++:(?![{_WORD}:])"
     rf"|(?<![{_WORD}:]):[+-]1:",
-    # A value, `:name`, but not a clock, a smiley, or a colon after a word.
-    "value": rf"(?<![^\s(\[\"'«„“‘>]):[a-zA-Z_][a-zA-Z0-9_]++(?![{_WORD}:])",
+    # A value, `:name` or `@name`, but not a clock, a smiley, or a colon after a word.
+    "value": rf"(?<![^\s(\[\"'«„“‘>])(?::[a-zA-Z_][a-zA-Z0-9_]++(?!:)"
+    rf"|@[a-zA-Z_][a-zA-Z0-9_]++)(?![{_WORD}@])",
     "quantity": rf"(?<![{_WORD}.,])[-+−]?+{_AMOUNT}(?:[.,]\d++)*+[ \u00a0\u202f]?+"
     rf"(?:{'|'.join(_UNITS)})(?![{_WORD}])",
     "version": rf"(?:[vV](?<![{_WORD}.,-].)\d++(?:\.\d++)*+"
@@ -169,7 +172,7 @@ def find_lone(placeholders: Sequence[Placeholder]) -> set[int]:
     for number, found in enumerate(placeholders):
         if found.role not in (Role.OPENING, Role.CLOSING):
             continue
-        name = found.shown.strip("</>").split()[0].lower()
+        name = found.shown.strip("</>").replace("=", " ").split()[0].lower()
         if found.role is Role.OPENING:
             opened[name].append(number)
         elif opened[name]:

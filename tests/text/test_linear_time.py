@@ -148,7 +148,7 @@ WORKS: dict[str, tuple[Callable[[str], object], list[str]]] = {
         lambda text: restore(text, PROTECTED, HTML.write),
         ["{0} ", "{", "{1", "{" + "1" * 5000 + "}"],
     ),
-    "what is preserved": (find_protected, ["{\\a", "{/a", "[X1", "http://[]("]),
+    "what is preserved": (find_protected, ["{\\a", "%a", "<@", "<:a", "http://[]("]),
     "mended": (mend_both_ways, ["!", "¿", "“", "a? ", "か。", ". "]),
     "capitals of Greek": (lambda text: to_capitals(text, "el"), ["άι η\u0301 "]),
     "capitals of Turkish": (lambda text: to_capitals(text, "tr"), ["i\u0301 "]),
