@@ -80,8 +80,8 @@ _KINDS = {
     "braces": r"\{\{(?:[^{}]|\{(?!\{)|\}(?!\}))++\}\}\}?+|[$%#]\{[^{}\n]++\}"
     r"|\{[\w.!$\[\]]*+:[^\s{}]++\}|\{/?+[\w.:#!$\[\] ,-]*+(?:=[^{}\n]++)?+\}"
     r"|\{%(?:[^{%\n]|\{(?!%)|%(?!\}))++%\}",
-    # The styles of subtitles: `{\an8}`.
-    "style": r"\{\\[a-zA-Z][^\s{}]*+\}",
+    # The styles of subtitles, `{\an8}`, and line breaks in programs, `\n`.
+    "style": r"\{\\[a-zA-Z][^\s{}]*+\}|\\[nNrt](?![a-z])",
     # Tags in messages of programs: `<0>here</0>`, `<a href="x">{n}</a>`, `<color=#f00>`.
     "tag": r"</?+(?:\d{1,3}+|[a-zA-Z][\w-]*+)(?:[ \t=][^<>\n]*+)?+/?+>",
     # Messages and values of other libraries: `$t(key)`, `$USER$`, `%name%`, `@:key`; Weblate's
@@ -127,7 +127,7 @@ def _compile(*left_out: str) -> regex.Pattern[str]:
 #: One or more characters of every kind: most sentences have none of them, and searching for all
 #: kinds is thirty times as slow.
 _TRACE = re.compile(
-    r"[\d`@{%:<©®\u2000-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0010ffff]|[wW]{3}\.|\$[a-zA-Z]"
+    r"[\d`@{%:<\\©®\u2000-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0010ffff]|[wW]{3}\.|\$[a-zA-Z]"
 )
 _DIGIT = re.compile(r"\d")
 _ANY, _WITHOUT_DIGITS = _compile(), _compile(*_WITH_DIGITS)

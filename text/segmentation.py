@@ -1,7 +1,6 @@
 """Splits a text into sentences and the gaps between them, which together are the text."""
 
 import re
-import unicodedata
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -28,7 +27,11 @@ _BULLETS = "[・●○■□◆◇※①-⑳]"
 #: Indentation and a list's bullet or number, a heading's or a quotation's sign.
 _LEAD = regex.compile(rf"\s*+(?:(?:{_SIGNS}|\d{{1,3}}\.)\s++|{_BULLETS}\s*+)*+")
 _LEAD_WITH_ORDINALS = regex.compile(rf"\s*+(?:(?:{_SIGNS})\s++|{_BULLETS}\s*+)*+")
-_LINES = re.compile(r"[^\t\n\v\f\r\u2028\u2029]*+(?:[\t\n\v\f\r\u2028\u2029]++|$)")
+#: A line with its breaks, real ones and those in programs: `\n` before no small letter.
+_LINES = regex.compile(
+    r"(?:[^\t\n\v\f\r\u2028\u2029\\]++|\\(?![nNrt](?![a-z])))*+"
+    r"(?:(?:[\t\n\v\f\r\u2028\u2029]|\\[nNrt](?![a-z]))++|$)"
+)
 #: A sign inside a name or an address: `ASP.NET`, `.PDF`, `{major}.{minor}`; Khmer's "etc.".
 _INSIDE = re.compile(r"។(?=ល។)|\.(?=[A-Z]{2}|[{%])|(?<!\S)\.(?=\S)|\?(?=[{%])")
 #: Khmer full stops, which sentencex does not know, as Burmese ones.
@@ -44,6 +47,8 @@ _LONGEST_LETTER = 32
 #: Tried in this order: the end of a clause, the end of a word.
 _CLAUSE_END = re.compile(r"[,;:、，；：،؛—–](?=\s|[^\s\d])\s*")
 _WORD_END = re.compile(r"\s+")
+#: A character that is part of the one before it.
+_JOINED = regex.compile(r"[\p{M}\p{Cf}\p{Sk}]")
 
 
 class Part(NamedTuple):
@@ -166,15 +171,10 @@ def _find_cut(text: str, start: int, stop: int, whole: _Whole) -> tuple[int, boo
     end = whole.end_at(stop)
     is_whole = end > stop
     for _ in range(_LONGEST_LETTER):
-        if end == len(text) or not (whole.divides(end) or _continues(text[end])):
+        if end == len(text) or not (whole.divides(end) or _JOINED.match(text, end)):
             return end, True
         end = max(end + 1, whole.end_at(end))
     return (end if is_whole else stop), True
-
-
-def _continues(character: str) -> bool:
-    """Whether a character is part of the one before it."""
-    return unicodedata.category(character) in ("Mn", "Mc", "Me", "Cf", "Sk")
 
 
 def _trim(
