@@ -72,10 +72,11 @@ def test_tables_fit_a_terminal_and_say_all(run, monkeypatch, write_map):
     [
         ({}, "cuda_id: models/phrasebook does not know nl, expected some of en ko zh"),
         ({"model": "facebook/not-here-yet"}, None),
+        ({"compute_type": "float16"}, "int8_float32 on this CPU, found float16"),
     ],
-    ids=["lacking", "unknown yet"],
+    ids=["lacking", "unknown yet", "precision"],
 )
-def test_check_refuses_a_language_that_the_model_lacks(run, write_map, settings, said):
+def test_check_refuses_what_the_model_or_cpu_lacks(run, write_map, settings, said):
     result = run(write_map({"ko": "cpu", "nl": "cpu"}, **settings))
     assert result.exit_code == (1 if said else 0)
     assert (said or "nl") in (result.stderr if said else result.stdout)

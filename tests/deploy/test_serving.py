@@ -8,7 +8,6 @@ from unittest.mock import Mock
 
 import pytest
 
-from catalog import CatalogError
 from deploy import node, serving
 from deploy.serving import Cluster, TorchServe
 from deploy.stack import ROOT, Stack, StackError
@@ -193,16 +192,6 @@ def test_the_status_shows_every_language_and_whether_all_are_ready(
     lines = capsys.readouterr().out.splitlines()
     (row,) = [line for line in lines if line[:3] == "ko "]
     assert said in row
-
-
-def test_a_precision_that_the_cpu_lacks_is_refused(tmp_path: Path):
-    path = tmp_path / "map.json"
-    section = '{"compute_type": "int8_float16"}'
-    path.write_text(f'{{"cuda_id": {{"fr": "cpu"}}, "translation": {section}}}')
-    with pytest.raises(
-        CatalogError, match="int8_float32 on this CPU, found int8_float"
-    ):
-        TorchServe(Stack(tmp_path, path)).load(path)
 
 
 def test_the_difference_is_mended_and_what_goes_is_named(capsys):

@@ -228,9 +228,7 @@ def test_a_handler_is_set_up_on_the_maps_device(doubling, device, gpu):
         pytest.param("cpu", 0, "to cpu, TorchServe to 0", id="GPU unasked"),
     ],
 )
-def test_a_start_on_another_device_fails_and_is_logged(
-    doubling, device, gpu, says, capsys
-):
+def test_another_device_is_refused_and_logged(doubling, device, gpu, says, capsys):
     with pytest.raises(RuntimeError, match=says):
         initialize(doubling, device, gpu)
     assert doubling.config is None

@@ -189,7 +189,6 @@ def test_a_model_that_cannot_be_loaded_is_not_ready_and_others_are(slow, caplog)
             ask("a", model="broken")
         ready = [look(backend, name).is_ready for name in ("broken", "ko")]
         assert ready == [False, True]
-    # The gateway's log leaves out the traceback.
     said = "the model broken cannot be loaded: RuntimeError: no such weights"
     assert caplog.messages == [said]
 

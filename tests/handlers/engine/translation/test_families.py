@@ -284,6 +284,7 @@ SHARES = "share_encoder_decoder_embeddings"
         ("madlad", {"model_type": "bert"}, "type is 'bert', expected 'm2m_100' or"),
         ("marian", {SHARES: False}, f"{SHARES} is False"),
         ("nllb", {"max_position_embeddings": "many"}, "cannot be converted"),
+        ("marian", {"vocab_size": 9}, "cannot be converted: Padding_idx must"),
     ],
 )
 def test_another_model_is_refused(name, change, said, directory, tmp_path):
