@@ -7,11 +7,9 @@ import json
 import re
 import shutil
 import tarfile
-import zlib
 from collections.abc import Iterable
 from contextlib import nullcontext
 from io import SEEK_END, BytesIO
-from lzma import LZMAError
 from pathlib import Path
 
 from catalog import ROOT, SECTIONS, TranslationSection
@@ -31,10 +29,6 @@ from handlers.engine.directories import (
 )
 
 _MAP, _CONSTRAINTS = "map.json", "constraints.txt"
-_FAULTS = (
-    OSError, EOFError, tarfile.TarError, zlib.error, LZMAError, ValueError,
-    LookupError, TypeError, AttributeError,  # a record of another shape
-)  # fmt: skip
 
 
 def pack(
@@ -85,7 +79,7 @@ def unpack(file: Path, cache: Path) -> Path:
                 _place(part / model, cache / model)
             target.write((part / _MAP).read_bytes())
             shutil.rmtree(part)
-    except _FAULTS as error:
+    except Exception as error:  # the file and its records may have any content
         raise ModelError(f"{file} cannot be unpacked: {error}") from error
     return map_path
 

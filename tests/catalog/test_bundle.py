@@ -200,9 +200,10 @@ def write_bundle(path: Path, *, files=None, members=None, link: bytes = b"") -> 
         ({"files": {"config.json": 1}}, "not subscriptable"),
         ({"members": {SOURCE: b"{"}}, "source.json is not JSON"),
         ({"members": {SOURCE: b"[]"}}, "'files'"),
+        ({"members": {SOURCE: b"[" * 100_000}}, "recursion"),
     ],
     ids="""out out-again absolute zero symbolic-link hard-link pipe other-content longer
-        too-much too-little no-record-of-a-file torn-record no-record""".split(),
+        too-much too-little no-record-of-a-file torn-record no-record deep""".split(),
 )
 def test_a_hostile_bundle_changes_nothing(tmp_path: Path, changes, said: str):
     file = write_bundle(tmp_path / "hostile.tar", **changes)
