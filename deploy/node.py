@@ -42,6 +42,7 @@ def clear(node: Node) -> None:
     logs = node.sessions / "session_latest" / "logs"
     if logs.is_dir():
         _remove_logs(node)
+        logs.chmod(0o700)
         try:
             durable.rename(logs.resolve(), _find_logs(node))
         except OSError:  # to another disk

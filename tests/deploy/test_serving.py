@@ -149,6 +149,7 @@ def test_folders_are_this_users_and_go_with_the_cluster_but_for_the_logs(
     if is_on_another_disk:
         monkeypatch.setattr(os, "replace", Mock(side_effect=OSError))
     node.clear(stack.node)
+    assert (tmp_path / "logs/ray").stat().st_mode & 0o777 == 0o700
     assert (tmp_path / "logs/ray/raylet.out").read_text() == "began"
     assert [path.name for path in stack.node.folder.iterdir()] == []
     assert not stack.node.link.is_symlink()
