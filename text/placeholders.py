@@ -68,6 +68,8 @@ _NUMBER = re.compile(
 #: A picture with its variation and skin tone, or the letters of a region's flag.
 _PICTURE = r"\p{Extended_Pictographic}[\uFE0E\uFE0F\p{EMod}\U000E0020-\U000E007F]*+"
 _WORD = r"\p{Latin}\p{Cyrillic}\p{Greek}\d_"
+#: `\n` in the strings of programs, but not in `\new`, `C:\NVIDIA` or `\\NAS`.
+WRITTEN_BREAK = r"\\[nNrt](?<!(?:\b[A-Za-z]:|\\)\\.)(?![a-z])"
 #: If two kinds match at the same place, the first in this list wins. To keep the search
 #: linear, no repeat backtracks, and none runs past a place where its own kind can begin.
 _KINDS = {
@@ -81,7 +83,7 @@ _KINDS = {
     r"|\{[\w.!$\[\]]*+:[^\s{}]++\}|\{/?+[\w.:#!$\[\] ,-]*+(?:=[^{}\n]++)?+\}"
     r"|\{%(?:[^{%\n]|\{(?!%)|%(?!\}))++%\}",
     # The styles of subtitles, `{\an8}`, and line breaks in programs, `\n`.
-    "style": r"\{\\[a-zA-Z][^\s{}]*+\}|\\[nNrt](?![a-z])",
+    "style": rf"\{{\\[a-zA-Z][^\s{{}}]*+\}}|{WRITTEN_BREAK}",
     # Tags in messages of programs: `<0>here</0>`, `<a href="x">{n}</a>`, `<color=#f00>`.
     "tag": r"</?+(?:\d{1,3}+|[a-zA-Z][\w-]*+)(?:[ \t=][^<>\n]*+)?+/?+>",
     # Messages and values of other libraries: `$t(key)`, `$USER$`, `%name%`, `@:key`; Weblate's

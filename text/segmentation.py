@@ -10,6 +10,8 @@ import regex
 import sentencex  # type: ignore[import-untyped]
 import yaml
 
+from text.placeholders import WRITTEN_BREAK
+
 #: Longer sentences are cut at a clause: the models were trained on sentences, and their quality
 #: drops from about 200 tokens on.
 MAX_CHARACTERS = 1000
@@ -27,10 +29,10 @@ _BULLETS = "[・●○■□◆◇※①-⑳]"
 #: Indentation and a list's bullet or number, a heading's or a quotation's sign.
 _LEAD = regex.compile(rf"\s*+(?:(?:{_SIGNS}|\d{{1,3}}\.)\s++|{_BULLETS}\s*+)*+")
 _LEAD_WITH_ORDINALS = regex.compile(rf"\s*+(?:(?:{_SIGNS})\s++|{_BULLETS}\s*+)*+")
-#: A line with its breaks, real ones and those in programs: `\n` before no small letter.
+#: A line with its breaks, real ones and those in programs.
 _LINES = regex.compile(
-    r"(?:[^\t\n\v\f\r\u2028\u2029\\]++|\\(?![nNrt](?![a-z])))*+"
-    r"(?:(?:[\t\n\v\f\r\u2028\u2029]|\\[nNrt](?![a-z]))++|$)"
+    rf"(?:[^\t\n\v\f\r\u2028\u2029\\]++|(?!{WRITTEN_BREAK})\\)*+"
+    rf"(?:(?:[\t\n\v\f\r\u2028\u2029]|{WRITTEN_BREAK})++|$)"
 )
 #: A sign inside a name or an address: `ASP.NET`, `.PDF`, `{major}.{minor}`; Khmer's "etc.".
 _INSIDE = re.compile(r"។(?=ល។)|\.(?=[A-Z]{2}|[{%])|(?<!\S)\.(?=\S)|\?(?=[{%])")
