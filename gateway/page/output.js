@@ -171,9 +171,15 @@ export class Output {
     const { line, index } = sentence.place;
     const shown = line.made[index];
     const choose = (text) => {
-      line.made[index] = text + shown.slice(shown.trimEnd().length);
-      line.answer.translated = line.text; // also once the text is changed elsewhere
-      fill(sentence);
+      // The page knows equal lines once, also when the text is changed elsewhere.
+      const alike = [sentence, ...output.querySelectorAll(".sentence")].filter(
+        ({ place: one }) => one.line.answer === line.answer && one.index === index && one.line.made[index] === shown,
+      );
+      for (const one of alike) {
+        one.place.line.made[index] = text + shown.slice(shown.trimEnd().length);
+        fill(one);
+      }
+      line.answer.translated = line.text;
       others.hidePopover();
       sentence.focus();
     };

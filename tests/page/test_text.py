@@ -136,7 +136,8 @@ def test_a_text_can_be_pasted_copied_and_cleared(tab):
 
 
 def test_a_sentence_offers_others_by_a_click_and_by_keys(tab, stage):
-    tab.type(f"{SENTENCE} {OTHER}", f"fr:{SENTENCE} fr:{OTHER}")
+    line = f"{SENTENCE} {OTHER}"
+    tab.type(f"{line}\n{line}", "\n".join([f"fr:{SENTENCE} fr:{OTHER}"] * 2))
     stage.torchserve.will("choose", "choose")
     first, second = (tab.page.locator(".sentence").nth(number) for number in (0, 1))
     first.focus()
@@ -151,8 +152,8 @@ def test_a_sentence_offers_others_by_a_click_and_by_keys(tab, stage):
     text = offered.inner_text()
     assert text.startswith("fr:Where is the museum")
     offered.click()
-    tab.wait_for_output(f"fr:{SENTENCE} {text}")
-    tab.type(f"{SENTENCE} {OTHER}\nYes.", f"fr:{SENTENCE} {text}\nfr:Yes.")
+    tab.wait_for_output("\n".join([f"fr:{SENTENCE} {text}"] * 2))
+    tab.type(f"{line}\nYes.", f"fr:{SENTENCE} {text}\nfr:Yes.")
 
 
 def test_what_was_kept_is_marked_and_so_are_tags_of_html(tab):
