@@ -238,7 +238,7 @@ SMUGGLED = b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n"
         pytest.param([b"hello\r\n\r\n"], 400, id="not HTTP"),
         pytest.param([GET, b"X: a\r\n" * 200, b"\r\n"], 431, id="many headers"),
         pytest.param([POST, SMUGGLED], 400, id="smuggled"),
-        pytest.param([b"POST http://a HTTP/1.1\r\n", CLOSE], 404, id="no path"),
+        pytest.param([b"POST http://a HTTP/1.1\r\n", CLOSE], 400, id="no path"),
         pytest.param([b"OPTIONS * HTTP/1.1\r\n", CLOSE], 404, id="star"),
     ],
 )
