@@ -96,11 +96,8 @@ class Management:
             return None
         model = self._check_response(response)[0]
         workers = model["workers"]
-        # A worker that has crashed restarts with its id and start time.
-        lives = sorted(
-            f"{each['id']} {each.get('startTime')} {each.get('pid')}"
-            for each in workers
-        )
+        keys = ("id", "startTime", "pid")  # a restarted worker keeps the first two
+        lives = sorted(str([each.get(key) for key in keys]) for each in workers)
         return Registered(
             name=name,
             version=model["modelVersion"],

@@ -81,7 +81,7 @@ def test_a_model_is_described_if_it_is_there(
     assert found == Registered("ko", "1.0-ab", 64, 100, 3, 2, 7, life)
     assert found.is_ready
     assert management.versions("ko") == ["1.0-ab"]
-    assert life.startswith("1.0-ab, 9000 12:00:00.000Z 7, 9001 ")
+    assert life.startswith("1.0-ab, ['9000', '12:00:00.000Z', 7], ['9001', ")
     assert management.describe("ko", "1.0-cd") is None
     assert list_calls(server) == [
         "GET /models/ko",

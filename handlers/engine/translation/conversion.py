@@ -82,8 +82,7 @@ def convert(
         _make_directory(out, write, digests)
         return _restrict(out, languages, digests) if languages else out
     except Exception as error:
-        # A truncated file, weights that do not fit the configuration, or a full disk. Three
-        # libraries read the files, and raise errors of many classes.
+        # A truncated file, weights of another size, a full disk: there are many classes.
         reason = str(error).partition("\n")[0] or type(error).__name__
         raise ModelError(f"{directory} cannot be converted: {reason}") from error
 
