@@ -77,13 +77,6 @@ def test_a_month_begins_at_zero_and_the_last_one_is_still_saved(folder, monkeypa
     assert ledger.read(KEY) == Usage(0, 100)
 
 
-def test_a_process_that_stops_with_the_lock_delays_nobody_for_long(folder, monkeypatch):
-    ledger = UsageLedger(folder)
-    monkeypatch.setattr("gateway.shared_memory._LOCK_S", 0)
-    with Lock(folder / "lock").hold(), pytest.raises(KeysUnavailable):
-        charge(ledger, 1)
-
-
 def test_of_several_processes_only_what_dead_ones_have_reserved_is_free(folder):
     ledger = UsageLedger(folder)
     with ledger.charge(KEY, 10):

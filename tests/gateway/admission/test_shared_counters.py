@@ -94,13 +94,14 @@ def test_a_process_without_a_place_sees_itself(folder, monkeypatch, caplog):
 
 
 def test_a_process_that_began_on_a_full_disk_numbers_no_rows(
-    folder, monkeypatch, full_disk
+    folder, monkeypatch, caplog, full_disk
 ):
     """Workers read the file, which the next process makes once there is room again."""
     with monkeypatch.context() as patch:
         patch.setattr(os, "posix_fallocate", full_disk)
         counters = SharedCounters(folder)
         alone = counters.open("ko")
+    assert "is not shared: No space left on device" in caplog.text
     assert counters.take_number() is None
     assert SharedCounters(folder).take_number() is not None
     alone.publish(LOAD)

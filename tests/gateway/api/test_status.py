@@ -26,19 +26,6 @@ def read(client: FlaskClient) -> dict[str, Any]:
     return {one["language"] or one["task"]: one for one in served}
 
 
-def test_while_torchserve_is_down_the_process_is_alive_and_nothing_ready(
-    make_client, torchserve
-):
-    client = make_client(management_url="http://127.0.0.1:9")
-    response = client.get("/healthz")
-    assert (response.status_code, response.json) == (200, {"status": "alive"})
-    assert torchserve.looks == 0
-    response = client.get("/readyz")
-    assert response.status_code == 503
-    assert response.json["missing"] == [*LANGUAGES, *TASKS]
-    assert not any(row["ready"] for row in client.get("/languages").json)
-
-
 def test_two_may_ask_at_once_if_gevent_patches_nothing(client, tmp_path, monkeypatch):
     monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))
     asked = [gevent.spawn(client.get, "/status") for _ in range(2)]
@@ -130,13 +117,15 @@ def test_a_model_that_miscounts_its_frames_is_a_fault_of_ours(client, torchserve
     assert response.json["type"] == "urn:babelgate:internal"
 
 
-def test_everything_is_listed_with_its_model(client):
+def test_everything_is_listed_with_its_model(client, torchserve):
+    torchserve.unregistered.add("en")
     served = read(client)
     assert list(served) == [*LANGUAGES, *TASKS]
     assert served["captioning"]["language"] is None
     expected = {"task": "translation", "model": "ko", "device": "cpu", "workers": 1}
     expected |= {"ready": True, "batch_size": 64, "waiting_rows": 0, "queued_rows": 0}
     assert served["ko"].items() >= expected.items()
+    assert (served["en"]["ready"], served["en"]["batch_size"]) == (False, None)
 
 
 def test_requests_and_errors_are_counted_and_timed(client, torchserve):
@@ -154,7 +143,7 @@ def test_requests_and_errors_are_counted_and_timed(client, torchserve):
     assert served["en"]["requests"] == 0
 
 
-def test_ray_writes_the_workers_counters_in_its_own_way(
+def test_workers_write_their_counters_in_the_way_of_torchserve_or_ray(
     make_client, torchserve, monkeypatch
 ):
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")  # must be ignored here
@@ -164,10 +153,12 @@ def test_ray_writes_the_workers_counters_in_its_own_way(
         'ray_babelgaterows_total{ModelName="ko",WorkerId="a"} 12.0\n'
         'ray_babelgaterows_total{ModelName="ko",WorkerId="b"} 5.0\n'
         'ray_babelgatebatches_total{ModelName="ko",WorkerId="a"} 3.0\n'
+        'BabelgateRows{ModelName="en",Level="Model"} 4.0\n'
     )
     urls = {"ray_urls": torchserve.url, "metrics_url": torchserve.url}
     served = read(make_client(backend="ray", **urls))
     assert (served["ko"]["rows"], served["ko"]["batches"]) == (17, 3)
+    assert served["en"]["rows"] == 4
 
 
 def test_without_a_page_that_counts_all_nothing_is_told(make_client, torchserve):
@@ -187,9 +178,3 @@ def test_without_the_workers_counters_the_rest_is_told(client, torchserve, page)
     assert sorted(found["bounds_s"]) == found["bounds_s"]
     lengths = {len(one["latency"]) for one in found["served"]}
     assert lengths == {len(found["bounds_s"]) + 1}
-
-
-def test_a_model_that_nobody_answers_for_is_not_ready(client, torchserve):
-    torchserve.unregistered.add("ko")
-    found = read(client)["ko"]
-    assert (found["ready"], found["batch_size"]) == (False, None)

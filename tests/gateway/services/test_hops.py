@@ -110,17 +110,6 @@ def test_a_text_goes_through_the_pivot_and_the_answer_names_both_models(serve, m
     assert response.headers["X-Babelgate-Model"] == response.json["model"] == named
 
 
-@pytest.mark.parametrize(
-    ("source", "target", "rows"),
-    [("en", "fr", ["fr"]), ("de", "en", ["en"]), ("de", "es", ["es"])],
-)
-def test_a_text_that_the_model_reads_goes_there_alone(
-    serve, models, source, target, rows
-):
-    assert ask(serve(), "Hallo.", src_lang=source, tgt_lang=target).status_code == 200
-    assert [model for model, *_ in models.rows] == rows
-
-
 def test_a_text_whose_language_is_identified_takes_the_same_path(serve, models):
     client = serve()
     answer = ask(client, GERMAN, src_lang="auto").json
