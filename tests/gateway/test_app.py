@@ -22,6 +22,25 @@ def test_a_request_id_that_is_not_a_plain_word_is_replaced(shared_client, given)
     assert "X-Evil" not in response.headers
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/translate/", 405),
+        ("GET", "/%ff%00", 404),
+        ("GET", "/..%2f..%2fetc/passwd", 404),
+        ("brew", "/translate", 405),
+    ],
+)
+def test_a_wrong_path_or_method_is_a_problem_document(
+    shared_client, method, path, status
+):
+    response = shared_client.open(path, method=method, base_url="http://gateway")
+    assert response.status_code == status
+    assert response.content_type == PROBLEM
+    assert "Location" not in response.headers
+    assert response.json["status"] == status
+
+
 def test_no_path_is_redirected(shared_client):
     rules = {rule.rule for rule in shared_client.application.url_map.iter_rules()}
     assert {rule for rule in rules if rule.endswith("/")} == {"/"}

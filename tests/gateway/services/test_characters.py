@@ -52,3 +52,20 @@ def test_the_characters_that_the_model_gets_are_billed_and_blanks(tags, pieces):
     assert answered.characters == len(read)
     letters = [sorted(re.sub(r"[\W_]", "", each)) for each in (sent, read)]
     assert letters[0] == letters[1]
+
+
+@pytest.mark.parametrize(
+    ("text", "characters"),
+    [
+        ("Hello", 5),
+        ("<p>Hello <b class='x'>you</b></p>", 9),
+        ("a < b &amp; c", 9),
+        ("<,Where is it?>", 15),
+        ("<!Where is it?>", 0),
+        ("<p> </p>", 1),
+    ],
+)
+def test_texts_are_counted_and_markup_is_not(text, characters):
+    for source in ("en", "ko"):  # an untranslated text counts too
+        (found,) = translate(Model(), text, tags=HTML_TAGS, source=source)
+        assert found.characters == characters
