@@ -138,11 +138,6 @@ class Telemetry:
             self.count(self.translations, target, status)
             self._times.append((self.translation_seconds, target, seconds))
 
-    def count_texts(self, target: str, characters: Sequence[int]) -> None:
-        """Count texts translated into `target`, given the characters of each."""
-        self.count(self.texts, target, amount=len(characters))
-        self.count(self.characters, target, amount=sum(characters))
-
     def write(self) -> None:
         """Write the counts to the files that other processes read."""
         amounts, self._amounts = self._amounts, collections.Counter()

@@ -104,8 +104,10 @@ class TranslationService:
         Raises the first Problem of a text, Overloaded if the time is too short for all texts,
         ClientGone as soon as the client disconnects, and the errors of `Glossaries.choose`."""
         answers = _Job(self, wanted, call, tell).run()
-        counts = [answer.characters for answer in answers]
-        self.telemetry.count_texts(wanted.model_target, counts)
+        telemetry = self.telemetry
+        characters = sum(answer.characters for answer in answers)
+        telemetry.count(telemetry.texts, wanted.model_target, amount=len(answers))
+        telemetry.count(telemetry.characters, wanted.model_target, amount=characters)
         return answers
 
     def check_document(self, wanted: DocumentRequest, owner: str) -> DocumentRequest:
