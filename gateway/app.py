@@ -80,7 +80,7 @@ class GatewayApp(Flask):
         }
 
     def close(self) -> None:
-        """Write the usage of keys, and close databases and their threads."""
+        """Write the usage of keys, and close the databases."""
         self.access.close()
         self._glossaries.close()
 
