@@ -149,6 +149,8 @@ def test_spanish_marks_around_tags_belong_to_their_sentence():
     document = read("¿<a><b>Ya</b></a>?", "es", tags=HTML_TAGS)
     assert prepared(document) == ["¿Ya?"]
     assert document.render(["Où ?"]) == "<a><b>Où</b></a> ?"
+    document = read(f"<b>{'a {b} ' * 101}</b>?", "en", tags=HTML_TAGS)
+    assert identity(document).endswith(" ?</b>")
 
 
 def test_a_sentence_in_pieces_gets_spaces_around_words_and_outside_of_tags():
