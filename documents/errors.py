@@ -58,11 +58,13 @@ class LostMarkup(DocumentError, slug="lost-markup", status=500):
 
 
 class TranslationFailed(Exception):
-    """The document cannot be translated; `problem` is the reason."""
+    """The document cannot be translated; `problem` is the reason. If the gateway refuses a
+    request, `index` is the position in it of the text at fault, if known."""
 
-    def __init__(self, problem: Mapping[str, Any]) -> None:
+    def __init__(self, problem: Mapping[str, Any], index: int | None = None) -> None:
         super().__init__(problem["type"])
         self.problem = problem
+        self.index = index
 
 
 def explain(error: Exception) -> dict[str, Any]:

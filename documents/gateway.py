@@ -58,14 +58,6 @@ _PLACE = re.compile(r"src_text\[(\d+)\](?:: )?")
 Wait = Callable[[float], None]
 
 
-class TranslationRefused(TranslationFailed):
-    """The gateway refuses a request. `index` is the position of the text at fault, if known."""
-
-    def __init__(self, problem: Mapping[str, Any], index: int | None = None) -> None:
-        super().__init__(problem)
-        self.index = index
-
-
 class ConcurrencyLimit:
     """The limit on concurrent requests for a document. It grows as requests succeed, and halves
     when the gateway has no time for one."""
@@ -126,7 +118,7 @@ class _Retries:
         self._waited_s[status] += delay_s
         return waited_s < longest_s
 
-    def refuse(self, texts: int) -> TranslationRefused:
+    def refuse(self, texts: int) -> TranslationFailed:
         """Return the last answer as an error, without the position in the sent request."""
         detail = str(self.problem.get("detail") or "The gateway refused a text.")
         place = _PLACE.search(detail)
@@ -135,7 +127,7 @@ class _Retries:
         is_of_text = texts == 1 and status in _OF_TEXTS
         index = int(place[1]) if place else 0 if is_of_text else None
         problem = write_problem(slug, status, _PLACE.sub("", detail))
-        return TranslationRefused(problem, index)
+        return TranslationFailed(problem, index)
 
 
 @dataclass(frozen=True)
@@ -166,7 +158,7 @@ class DocumentTranslator:
         self.pace = ConcurrencyLimit()
 
     def translate(self, texts: Sequence[str], options: TranslationOptions) -> list[str]:
-        """Return a translation per text. Raises TranslationRefused and the errors of `wait`."""
+        """Return a translation per text. Raises TranslationFailed and the errors of `wait`."""
         retries = _Retries(self.pace)
 
         def may_divide() -> bool:
@@ -186,7 +178,7 @@ class DocumentTranslator:
         match answer:
             case {"translated": [*translated]} if len(translated) == len(texts):
                 return [str(text) for text in translated]
-        raise TranslationRefused(_WRONG)
+        raise TranslationFailed(_WRONG)
 
     def identify(self, text: str) -> str | None:
         """Return the likeliest language of a text, if any. Raises the errors of `translate`."""
@@ -214,10 +206,10 @@ class DocumentTranslator:
         for half in (pieces[:middle], pieces[middle:]):
             try:
                 found += self.translate([piece.text for piece in half], options)
-            except TranslationRefused as error:
+            except TranslationFailed as error:
                 index = None if error.index is None else len(found) + error.index
                 place = 0 if len(texts) == 1 and index is not None else index
-                raise TranslationRefused(error.problem, place) from error
+                raise TranslationFailed(error.problem, place) from error
         joined = map(TextPiece, found, [piece.gap for piece in pieces])
         return list(join(joined, options.source, options.target))
 

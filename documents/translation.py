@@ -27,7 +27,7 @@ from documents.errors import (
     TranslationFailed,
     explain,
 )
-from documents.gateway import MOST_AT_ONCE, Gateway, TranslationRefused
+from documents.gateway import MOST_AT_ONCE, Gateway
 from documents.pieces import DocumentJournal, TextPiece, divide
 from documents.sandbox import Allowance, LimitExceeded, TakeStep, WorkerEnded
 from documents.storage import DocumentFolder, Gone
@@ -226,7 +226,7 @@ class DocumentTranslation:
         done = self._state.texts_done
         try:
             self._journal.add(chunk, answer.result())
-        except TranslationRefused as error:
+        except TranslationFailed as error:
             if error.index is None:
                 raise
             number = done + _count_texts(chunk[: error.index]) + 1
@@ -237,7 +237,7 @@ class DocumentTranslation:
 
     def _save(self, sent: Iterable[_Sent]) -> None:
         """Add the answers that arrived before the program stopped to the journal."""
-        with suppress(WorkerStopped, Gone, TranslationRefused):
+        with suppress(WorkerStopped, Gone, TranslationFailed):
             for chunk, answer in sent:
                 self._journal.add(chunk, answer.result())
 

@@ -10,7 +10,8 @@ import pytest
 
 from clients.server import RetryPolicy
 from clients.translations import TranslationOptions
-from documents.gateway import DocumentTranslator, Gateway, TranslationRefused
+from documents.errors import TranslationFailed
+from documents.gateway import DocumentTranslator, Gateway
 from documents.storage import Order
 from tests.fake_api import Failure, FakeApi
 
@@ -76,7 +77,7 @@ def test_a_sentence_that_cannot_be_done_is_refused_in_the_end(
     translator, gateway, failure, most_requests
 ):
     gateway.judge = lambda texts: failure
-    with pytest.raises(TranslationRefused) as caught:
+    with pytest.raises(TranslationFailed) as caught:
         translator.translate(["One sentence"], WANTED)
     assert caught.value.problem["type"] == f"urn:babelgate:{failure.slug}"
     assert len(gateway.asked) <= most_requests
@@ -89,7 +90,7 @@ def test_it_is_refused_sooner_where_others_are_translated(translator, gateway, f
         return failure
 
     gateway.judge = judge
-    with pytest.raises(TranslationRefused):
+    with pytest.raises(TranslationFailed):
         translator.translate(["One sentence"], WANTED)
     assert len(gateway.asked) == 5
 
@@ -129,7 +130,7 @@ def find_address(server: socket.socket) -> str:
 
 def test_a_gateway_that_is_gone_is_given_up_after_a_day(unanswered, connect, waits):
     translator = connect(find_address(unanswered))
-    with pytest.raises(TranslationRefused) as caught:
+    with pytest.raises(TranslationFailed) as caught:
         translator.translate(["one"], WANTED)
     assert caught.value.problem["type"] == "urn:babelgate:not-ready"
     assert waits.seconds >= 86_400
@@ -138,6 +139,6 @@ def test_a_gateway_that_is_gone_is_given_up_after_a_day(unanswered, connect, wai
 def test_that_a_gateway_is_silent_may_be_the_fault_of_the_text(unanswered, connect):
     translator = connect(find_address(unanswered), timeout_s=0.01)
     unanswered.listen(100)
-    with pytest.raises(TranslationRefused) as caught:
+    with pytest.raises(TranslationFailed) as caught:
         translator.translate(["one"], WANTED)
     assert caught.value.problem["type"] == "urn:babelgate:deadline"
