@@ -16,15 +16,11 @@ _DRAIN_S = 30.0
 
 
 class Refused(Exception):
-    """The batcher did not accept an item."""
+    """The batcher is closed, or its queue is full."""
 
 
 class QueueFull(Refused):
     """The queue has reached its bound."""
-
-
-class Closed(Refused):
-    """The batcher is closed."""
 
 
 class BatchFailed(Exception):
@@ -79,11 +75,11 @@ class MicroBatcher(Generic[Item, Result]):
         return len(self._waiting)
 
     def submit(self, item: Item) -> Future[Result]:
-        """Queue an item. Raises QueueFull or Closed."""
+        """Queue an item. Raises Refused, or QueueFull."""
         entry: _Entry[Item, Result] = _Entry(item)
         with self._changed:
             if self._is_closed:
-                raise Closed("this batcher no longer accepts items")
+                raise Refused("this batcher no longer accepts items")
             if len(self._waiting) >= self._queue_size:  # cancelled items wait no more
                 left = (e for e in self._waiting if not e.future.cancelled())
                 self._waiting = deque(left)
@@ -96,7 +92,7 @@ class MicroBatcher(Generic[Item, Result]):
         return entry.future
 
     def close(self, limit_s: float = _DRAIN_S) -> None:
-        """Refuse new items, and wait up to `limit_s` for the others; the rest get Closed."""
+        """Refuse new items, and wait up to `limit_s` for the others; the rest get Refused."""
         give_up_at = time.monotonic() + limit_s
         with self._changed:
             self._is_closed = True
@@ -105,7 +101,7 @@ class MicroBatcher(Generic[Item, Result]):
             thread.join(max(0.0, give_up_at - time.monotonic()))
         with self._changed:
             left = self._take_batch(len(self._waiting))
-        _fail(left, Closed("this batcher was closed before the item's turn"))
+        _fail(left, Refused("this batcher was closed before the item's turn"))
 
     def _run_batches(self, work: Callable[[Sequence[Item]], Sequence[Result]]) -> None:
         while self._run_next(work):

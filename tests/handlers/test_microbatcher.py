@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from handlers import microbatcher
-from handlers.microbatcher import BatchFailed, Closed, MicroBatcher, QueueFull
+from handlers.microbatcher import BatchFailed, MicroBatcher, QueueFull, Refused
 
 LIMIT_S = 60
 #: Longer than a test may take: a batch that waits this long for other items fails its test.
@@ -185,7 +185,7 @@ def test_close_answers_what_waits_and_refuses_what_comes(gate: Gate):
     def is_closed() -> bool:
         try:
             futures.append(batcher.submit(len(futures)))
-        except Closed:
+        except Refused:
             return True
         return False
 
@@ -204,7 +204,7 @@ def test_who_cannot_be_answered_in_time_is_told_that_it_is_closed(gate: Gate):
     gate.wait_for_batch()
     gone.cancel()
     batcher.close(limit_s=0)
-    assert isinstance(waiting.exception(LIMIT_S), Closed)
+    assert isinstance(waiting.exception(LIMIT_S), Refused)
     gate.open.set()
     assert running.result(LIMIT_S) == 0
     batcher.close()
