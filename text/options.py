@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from contract.languages import (
@@ -67,16 +67,16 @@ class TranslationRequest:
     is_rated: bool = False
     #: A text whose translation has a lower quality is returned untranslated.
     min_quality: float = 0.0
-    #: The language of `target`, in which texts are only converted; and the one to request from
-    #: the model, which is `target` if the model writes that.
-    target_language: str = field(init=False)
-    model_target: str = field(init=False)
 
-    def __post_init__(self) -> None:
-        language = VARIANTS.get(self.target, self.target)
-        asked = self.target if self.target in self.written else language
-        object.__setattr__(self, "target_language", language)
-        object.__setattr__(self, "model_target", asked)
+    @property
+    def target_language(self) -> str:
+        """The language of `target`, in which texts are only converted."""
+        return VARIANTS.get(self.target, self.target)
+
+    @property
+    def model_target(self) -> str:
+        """The language to request from the model: `target` if the model writes that."""
+        return self.target if self.target in self.written else self.target_language
 
     @property
     def model_source(self) -> str | None:
