@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 
 from contract import variables
 from documents.gateway import Gateway
 from documents.sandbox import TakeStep
-from documents.storage import DocumentStorage, Gone, UnfinishedDocument
+from documents.storage import DocumentFolder, DocumentStorage, Gone, UnfinishedDocument
 from documents.translation import DocumentTranslation, WorkerStopped
 from documents.webhooks import tell
 
@@ -50,7 +51,11 @@ class Jobs:
         self._stopping = threading.Event()
         self._most = {"unfinished": self.at_once, "webhooks": _WEBHOOKS_AT_ONCE}
         self._pool = ThreadPoolExecutor(self.at_once + _WEBHOOKS_AT_ONCE, "document")
-        self._acts = {"unfinished": self.translate, "webhooks": self.tell}
+        #: What each kind of job does. They return the seconds until a retry, or 0.
+        self._acts: dict[str, Callable[[DocumentFolder], float]] = {
+            "unfinished": self._translate,
+            "webhooks": partial(tell, allowed=self.webhooks),
+        }
         #: When each job may start: the oldest documents first, but the newest webhooks.
         self._due_at: dict[UnfinishedDocument, float] = {}
         self._running: dict[UnfinishedDocument, Future[float]] = {}
@@ -79,43 +84,28 @@ class Jobs:
                     act()
             self._stopping.wait(_SCAN_S)
 
-    def translate(self, job: UnfinishedDocument) -> float:
-        """Translate a document unless it is deleted or this program stops. Return the seconds
-        until a retry if it is still queued."""
-        began = time.monotonic()
-        with _told(f"document {job.id}"), suppress(WorkerStopped):
-            if not self._translate_alone(job):
-                return _LOCKED_S
-            self.storage.finish(job)
-            seconds = time.monotonic() - began
-            log.info("document %s: ended after %.1f s", job.id, seconds)
-        return _FAILED_S
-
-    def tell(self, job: UnfinishedDocument) -> float:
-        """Call the webhook of a finished document. Return the same delay as `translate`."""
-        with _told(f"the webhook of document {job.id}"):
+    def work_on(self, job: UnfinishedDocument) -> float:
+        """Translate a document or call its webhook, unless it is deleted or this program stops.
+        Return the seconds until a retry if the job is still queued."""
+        with _told(f"document {job.id} in {job.kind}"), suppress(WorkerStopped):
+            delay_s = 0.0
             with suppress(Gone):
                 document = self.storage.find(job.owner, job.id)
                 with document.lock() as is_ours:
-                    delay_s = tell(document, self.webhooks) if is_ours else _LOCKED_S
-                if delay_s:
-                    return delay_s
+                    delay_s = self._acts[job.kind](document) if is_ours else _LOCKED_S
+            if delay_s:
+                return delay_s
             self.storage.finish(job)
         return _FAILED_S
 
-    def _translate_alone(self, job: UnfinishedDocument) -> bool:
-        """Return False if another program is translating the document."""
-        try:
-            document = self.storage.find(job.owner, job.id)
-            with document.lock() as is_ours:
-                if is_ours:
-                    DocumentTranslation(
-                        document, self.gateway, self.take_step, self._stopping
-                    ).run(self.kept_s)
-                return is_ours
-        except Gone:
-            self.storage.put_aside(job.owner, job.id)
-            return True
+    def _translate(self, document: DocumentFolder) -> float:
+        began = time.monotonic()
+        DocumentTranslation(document, self.gateway, self.take_step, self._stopping).run(
+            self.kept_s
+        )
+        seconds = time.monotonic() - began
+        log.info("document %s: ended after %.1f s", document.order.id, seconds)
+        return 0.0
 
     def _scan(self) -> None:
         """Start as many waiting jobs as the limits allow."""
@@ -145,7 +135,7 @@ class Jobs:
             count = sum(n for (kind, _), n in counts.items() if kind == job.kind)
             is_full = count == most or counts[mine] == max(1, most // 2)
             if not is_full:
-                self._running[job] = self._pool.submit(self._acts[job.kind], job)
+                self._running[job] = self._pool.submit(self.work_on, job)
                 counts[mine] += 1
 
     def _sweep(self) -> None:

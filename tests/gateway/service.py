@@ -214,7 +214,7 @@ class Service:
         gateway, kept_s = _Asking(self, step), 3600 * (self.hours + KEPT_H)
         jobs = Jobs(self.documents, gateway, take_step, kept_s=kept_s, at_once=1)
         with suppress(Killed):
-            jobs.translate(job)
+            jobs.work_on(job)
 
     def walk(self) -> list[str]:
         """Delete the expired documents, and return their ids."""
