@@ -280,14 +280,17 @@ def translate(
     """Answer `POST /translate` as LibreTranslate does. Raises Problem."""
     limits = service.limits
     given = parse_fields(TranslateFields, fields, _WORDING)
+    texts = _WORDING.list_texts("q", given.q, limits.max_texts)
+    # Some clients send any text as HTML, and expect its line breaks back.
+    is_html = given.format == "html" and any("<" in t or "&" in t for t in texts)
     wanted = TranslationRequest(
         source=service.read_source(given.source, "source", _WORDING),
         target=service.read_target(given.target, "target", _WORDING),
-        texts=_WORDING.list_texts("q", given.q, limits.max_texts),
+        texts=texts,
         written=limits.written,
         is_list=isinstance(given.q, list),
-        tags=HTML_TAGS if given.format == "html" else None,
-        splitting="sentences" if given.format == "html" else "lines",
+        tags=HTML_TAGS if is_html else None,
+        splitting="sentences" if is_html else "lines",
         alternatives=given.alternatives,
     )
     if wanted.alternatives > (most := limits.max_alternatives):
