@@ -260,9 +260,8 @@ def _make_texts(services: Services) -> Blueprint:
     def usage(request: GatewayRequest) -> Used:
         found = services.access.read_usage(request)
         limit = _UNLIMITED if found.limit is None else found.limit
-        count = found.count
-        if not services.access.is_required:
-            count = service.telemetry.sum_characters()
+        has_keys = services.access.is_required
+        count = found.count if has_keys else service.telemetry.sum_characters()
         return {"character_count": count, "character_limit": limit}
 
     @blueprint.get("/glossary-language-pairs")

@@ -2,6 +2,7 @@
 for files `/translate_file`, which waits for the translation, and `/download_file`, which
 returns it. `translation.py` routes `/translate` here, and `/languages` is ours too."""
 
+import re
 from functools import partial
 from typing import Any, Literal, NoReturn, NotRequired
 from urllib.parse import quote
@@ -58,6 +59,8 @@ _WORDING = Wording(
     },
 )
 _FALLBACK = "en"
+#: A tag, a comment or an entity.
+_MARKUP = re.compile(r"<[a-zA-Z/!?]|&[a-zA-Z#]\w*+;", re.ASCII)
 _MOST_GUESSES = 5
 #: The most bytes in JSON of a UTF-16 unit, in which browsers count.
 _BYTES_PER_CHARACTER = 6
@@ -282,7 +285,7 @@ def translate(
     given = parse_fields(TranslateFields, fields, _WORDING)
     texts = _WORDING.list_texts("q", given.q, limits.max_texts)
     # Some clients send any text as HTML, and expect its line breaks back.
-    is_html = given.format == "html" and any("<" in t or "&" in t for t in texts)
+    is_html = given.format == "html" and any(map(_MARKUP.search, texts))
     wanted = TranslationRequest(
         source=service.read_source(given.source, "source", _WORDING),
         target=service.read_target(given.target, "target", _WORDING),

@@ -16,6 +16,7 @@ from documents.formats.csv import _INNER
 from documents.formats.format import is_prose
 from documents.formats.markdown import find_edits
 from documents.formats.subtitles import _SPEAKER
+from gateway.api.libretranslate import _MARKUP
 from gateway.http.message import read_message
 from handlers.engine.translation.guard import find_fault
 from handlers.engine.vision.decoding import _check_scans
@@ -149,6 +150,7 @@ WORKS: dict[str, tuple[Callable[[str], object], list[str]]] = {
         ["{0} ", "{", "{1", "{" + "1" * 5000 + "}"],
     ),
     "what is preserved": (find_protected, ["{\\a", "%a", "<@", "<:a", "http://[]("]),
+    "HTML or plain": (_MARKUP.search, ["&", "&a", "&#", "<"]),
     "mended": (mend_both_ways, ["!", "¿", "“", "a? ", "か。", ". "]),
     "capitals of Greek": (lambda text: to_capitals(text, "el"), ["άι η\u0301 "]),
     "capitals of Turkish": (lambda text: to_capitals(text, "tr"), ["i\u0301 "]),
