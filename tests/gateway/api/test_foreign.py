@@ -9,9 +9,8 @@ import yaml
 
 from contract.dialects import FOREIGN
 
-APIS = yaml.load(
-    Path(__file__).with_name("foreign.yaml").read_text("utf-8"), yaml.CSafeLoader
-)
+CASES = Path(__file__).with_name("foreign.yaml").read_text("utf-8")
+APIS = yaml.load(CASES, yaml.CSafeLoader)
 
 
 def post(client, api: str, without=(), **given: object):
