@@ -93,7 +93,9 @@ _KINDS = {
     rf"|@(?<![{_WORD}.]@)(?:\.[a-z]++)?+:(?:\([^()\s]++\)|[a-zA-Z_]\w*+(?:[.-]\w++)*+)",
     "printf": r"%%|%\(\w++\)[#0 +-]*+\d*+(?:\.\d++)?+[a-zA-Z]"
     r"|%(?:\d++\$)?+[#0+-]*+\d*+(?:\.\d++)?+"
-    rf"(?:hh|ll|[hlLqjzt])?[diouxXeEfFgGaAcspn@](?![{_WORD}])",
+    rf"(?:hh|ll|[hlLqjzt])?[diouxXeEfFgGaAcspn@](?![{_WORD}])"
+    # Qt's `%1`, but not `%50`, 50 % in Turkish.
+    rf"|%(?<![{_WORD}%]%)L?+[1-9](?![{_WORD}%$]|[.,]\d)",
     "shortcode": rf"(?<![{_WORD}:]):(?=[0-9_+-]*+[a-z])[a-z0-9_+-]++:(?![{_WORD}:])"
     rf"|(?<![{_WORD}:]):[+-]1:",
     # A value, `:name` or `@name`, but not a clock, a smiley, or a colon after a word.
