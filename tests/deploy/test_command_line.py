@@ -41,9 +41,8 @@ def run(tmp_path: Path) -> Any:
         arguments += ["--map", str(path)] if path else []
         result = CliRunner().invoke(command_line.app, arguments)
         assert result.exception is None or isinstance(result.exception, SystemExit)
-        return Ran(
-            result.exit_code, *map(click.unstyle, (result.stdout, result.stderr))
-        )
+        said, errors = map(click.unstyle, (result.stdout, result.stderr))
+        return Ran(result.exit_code, said, errors)
 
     return run
 
