@@ -46,19 +46,15 @@ def build(buildah: Path, mmdebstrap: Path, *, is_fresh: bool = False) -> str:
 
 
 def measure(buildah: Path) -> str:
-    """Return the image's unpacked size, such as "2.31 GB". Raises StackError if not built."""
-    sizes = _list_sizes(buildah, IMAGE)
-    if not sizes:
-        raise StackError("The image is not built; `make image` builds it.")
-    return sizes[0]
+    """Return the unpacked size of the image that `build` has built, such as "2.31 GB"."""
+    return _list_sizes(buildah, IMAGE)[0]
 
 
 def write_pip_configuration(options: Sequence[tuple[str, str]]) -> str:
     """Return a pip.conf with this machine's options and its files below _MOUNTED: a build may
     need the machine's indexes and certificates."""
-    text = "\n".join(
-        ["[global]", *(f"{name} = {value}" for name, value in options), ""]
-    )
+    lines = (f"{name} = {value}" for name, value in options)
+    text = "\n".join(["[global]", *lines, ""])
     return re.sub(rf"(?<=\s)({_URL})?(?=/)", rf"\g<0>{_MOUNTED}", text)
 
 

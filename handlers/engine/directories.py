@@ -21,6 +21,8 @@ TOKENIZER_FILES = (
 SAFE_WEIGHT_FILES = ("model.safetensors", "model.safetensors.index.json")
 #: Only the converter reads pickled weights, and it loads nothing but tensors from them.
 WEIGHT_FILES = (*SAFE_WEIGHT_FILES, "pytorch_model.bin", "pytorch_model.bin.index.json")
+#: The beginning of what a clone without Git LFS contains instead of weights.
+_POINTER = b"version https://git-lfs"
 #: The folder of conversions that a bundle contains instead of weights.
 CONVERTED = "babelgate-converted"
 #: The preprocessing configuration of an image model.
@@ -57,11 +59,17 @@ class ModelError(ValueError):
 
 def check_directory(directory: Path, task: str) -> None:
     """Raise ModelError unless `directory` contains a model for the task."""
-    missing = missing_files(list_files(directory), task, directory)
-    if missing:
+    names = list_files(directory)
+    if missing := missing_files(names, task, directory):
         raise ModelError(
             f"{directory} is not a model for {task}: it lacks {', '.join(missing)}"
         )
+    for name in filter(None, list_weights(names)):
+        with (directory / name).open("rb") as file:
+            if file.read(len(_POINTER)) == _POINTER:
+                raise ModelError(
+                    f"{directory / name} is a pointer of Git LFS: run `git lfs pull` there"
+                )
     if task == TRANSLATION:
         return  # `missing_files` has identified its family
     key, expected = "architectures", _CLASSES.get(task, "")

@@ -106,12 +106,17 @@ def write_pointer(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("damage", "file"),
-    [(cut_short, "sentencepiece.bpe.model"), (write_pointer, "model.safetensors")],
+    ("damage", "file", "said"),
+    [
+        (cut_short, "sentencepiece.bpe.model", " cannot be converted: "),
+        (write_pointer, "model.safetensors", "/model.safetensors is a pointer of Git"),
+    ],
 )
-def test_a_damaged_model_is_refused_and_leaves_nothing(damage, file, model, tmp_path):
+def test_a_damaged_model_is_refused_and_leaves_nothing(
+    damage, file, said, model, tmp_path
+):
     damage(model / file)
-    with pytest.raises(ModelError, match=f"{model} cannot be converted: "):
+    with pytest.raises(ModelError, match=f"{model}{said}"):
         convert(model, tmp_path / "cache", "int8")
     assert not [path for path in (tmp_path / "cache").rglob("*") if path.is_file()]
 
