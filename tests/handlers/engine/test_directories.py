@@ -43,6 +43,13 @@ def test_a_model_of_the_task_is_accepted(task: str, directory: Path):
     check_directory(directory, task)
 
 
+def test_weights_that_a_clone_without_git_lfs_lacks_are_named(directory: Path):
+    pointer = "version https://git-lfs.github.com/spec/v1\nsize 15227640\n"
+    (directory / "model.safetensors").write_text(pointer)
+    with pytest.raises(ModelError, match="model.safetensors is a pointer of Git LFS"):
+        check_directory(directory, "captioning")
+
+
 def test_a_model_of_another_task_is_refused_with_what_it_is(directory: Path):
     with pytest.raises(ModelError) as refusal:
         check_directory(directory, "detection")

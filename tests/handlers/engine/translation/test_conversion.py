@@ -100,23 +100,10 @@ def cut_short(path: Path) -> None:
     os.truncate(path, path.stat().st_size // 2)
 
 
-def write_pointer(path: Path) -> None:
-    """Write the pointer that a clone without Git LFS contains."""
-    path.write_text("version https://git-lfs.github.com/spec/v1\nsize 15227640\n")
-
-
-@pytest.mark.parametrize(
-    ("damage", "file", "said"),
-    [
-        (cut_short, "sentencepiece.bpe.model", " cannot be converted: "),
-        (write_pointer, "model.safetensors", "/model.safetensors is a pointer of Git"),
-    ],
-)
-def test_a_damaged_model_is_refused_and_leaves_nothing(
-    damage, file, said, model, tmp_path
-):
-    damage(model / file)
-    with pytest.raises(ModelError, match=f"{model}{said}"):
+@pytest.mark.parametrize("file", ["sentencepiece.bpe.model", "model.safetensors"])
+def test_a_damaged_model_is_refused_and_leaves_nothing(file, model, tmp_path):
+    cut_short(model / file)
+    with pytest.raises(ModelError, match=f"{model} cannot be converted: "):
         convert(model, tmp_path / "cache", "int8")
     assert not [path for path in (tmp_path / "cache").rglob("*") if path.is_file()]
 
