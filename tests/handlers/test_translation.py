@@ -97,7 +97,7 @@ def test_a_model_may_have_weights_of_its_quality(start: Start):
     generic, own = start(), start(quality={"constant": 5.0})
     found = [ask_one(each, body()).content["quality"] for each in (generic, own)]
     assert 0.5 < found[0] < found[1] < 1
-    with pytest.raises(ValueError, match="charm"):
+    with pytest.raises(RuntimeError, match="charm"):
         start(quality={"charm": 1.0})
 
 

@@ -16,7 +16,7 @@ from transformers import (
     Blip2Processor,
 )
 
-from handlers.base import TaskHandler
+from handlers.base import LoadError, TaskHandler
 from handlers.captioning import CaptioningHandler
 from handlers.engine.vision.engine import VisionEngine
 from tests.handlers.conftest import FindModel
@@ -120,7 +120,7 @@ def test_pickled_weights_are_not_read(tmp_path: Path):
     directory = build_blip2(tmp_path)
     (directory / "model.safetensors").unlink()
     torch.save({}, directory / "pytorch_model.bin")
-    with pytest.raises(OSError, match="safetensors"):
+    with pytest.raises(LoadError, match="safetensors"):
         start("captioning", directory)
 
 
