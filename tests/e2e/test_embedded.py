@@ -19,13 +19,7 @@ from contract.languages import normalize_language
 from contract.tasks import CAPTIONING, CLASSIFICATION, DETECTION
 from deploy.stack import ROOT
 from tests import random_vision
-from tests.e2e.real_stack import (
-    is_ready,
-    read_metric,
-    use_after_unloading,
-    wait_until,
-    write_command,
-)
+from tests.e2e.real_stack import is_ready, read_metric, wait_until, write_command
 from tests.gateway.test_gunicorn import is_alive, serve
 from tests.handlers.encoding import write_image
 
@@ -152,20 +146,6 @@ def test_every_language_is_served_by_one_model(gateway: Gateway):
     wanted = ("Batches", "Rows", "QueueMs", "ComputeMs", "Tokens")
     named = {(f"Babelgate{name}", 'ModelName="translation-cpu"') for name in wanted}
     assert named <= {*counted}
-
-
-def test_an_unused_model_is_unloaded_and_comes_back(tmp_path, cache):
-    with start(tmp_path, cache, translation={"idle_unload_s": 1}) as gateway:
-        use_after_unloading(gateway.url)
-
-
-def test_a_text_passes_two_models_of_one_process(tmp_path, cache):
-    own = {"fr": {"model": "models/phrasebook-en-fr"}}
-    section = {"targets": own, "pivot": "en"}
-    with start(tmp_path, cache, translation=section) as gateway:
-        answer = gateway.ask(src_lang="de", src_text="Guten Morgen")
-    assert answer.json() == {"translated": "Bonjour"}
-    assert "phrasebook-en-fr" in answer.headers["X-Babelgate-Model"]
 
 
 def test_while_a_batch_runs_the_gateway_answers_others(gateway, clients):

@@ -159,14 +159,6 @@ def test_up_converts_a_damaged_model_anew(small, cache, up):
     assert translate(small) == 200
 
 
-def test_up_starts_anew_what_it_does_not_know_any_more(small, up):
-    for file in ("stack.json", "map.json", "registrar.group"):
-        (small.run / file).write_text("")
-    up()
-    assert translate(small) == 200
-    assert json.loads(small.frozen_map.read_text()) == SMALL | {"gpus": 0}
-
-
 def test_what_the_unit_watches_is_supervisord_and_up_recovers_from_its_end(small, up):
     # The process of the unit's PIDFile=, and of Restart=.
     supervisord = psutil.Process(int((small.run / "supervisord.pid").read_text()))

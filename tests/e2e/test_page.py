@@ -27,16 +27,6 @@ def page(browser: Browser, stack: Stack) -> Iterator[Page]:
     found.close()
 
 
-def test_the_status_counts_the_workers_batches(page):
-    page.fill("#given", SENTENCE)
-    expect(page.locator("#output")).to_have_text(TRANSLATION)
-    found = page.evaluate("async () => (await fetch('status')).json()")
-    (french,) = [one for one in found["served"] if one["language"] == "fr"]
-    assert french["requests"] >= 1
-    assert french["rows"] >= french["batches"] >= 1
-    assert french["latency"][-1] == french["requests"]
-
-
 def test_a_gateway_that_dies_is_a_sentence_and_it_comes_back_by_itself(page, stack):
     page.select_option("#source", "en")
     leader = stack.find_leader("gateway")

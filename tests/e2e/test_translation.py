@@ -138,18 +138,6 @@ def test_1000_mixed_requests_each_get_one_right_answer_or_the_tables_error(url: 
     assert [status for status, is_right in outcomes if not is_right] == []
 
 
-def test_a_sentence_that_was_translated_is_kept(url: str):
-    text = f"Good evening, {random.SystemRandom().random()}"
-    body = {"src_lang": "en", "src_text": text, "tgt_lang": "fr"}
-    answers = [post(url, body) for _ in range(20)]
-    assert len({answer.text for answer in answers}) == 1
-    assert len({answer.headers["X-Babelgate-Model"] for answer in answers}) == 1
-    timings = [answer.headers["Server-Timing"] for answer in answers]
-    assert "compute;dur=" in timings[0]
-    # Each gateway process has to learn the model's digest first.
-    assert timings[-1].startswith("cache;desc=hit, gateway;dur=")
-
-
 def test_equal_sentences_that_come_together_are_translated_once(url: str):
     def ask(number: float) -> str:
         return str(translate(url, f"Good morning, {number}", "en", "fr"))
