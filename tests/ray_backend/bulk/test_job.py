@@ -91,15 +91,6 @@ def test_a_run_does_not_go_on_with_other_options(bench):
     assert not (bench.results / ".bulk").exists()
 
 
-def test_two_runs_do_not_write_into_one_folder(bench):
-    bench.write("a.txt", "one\n")
-    with (
-        ResultFolder(bench.results).lock(),
-        pytest.raises(ClientError, match="another run is writing there"),
-    ):
-        bench.run()
-
-
 def test_a_run_that_begins_as_another_ends_locks_no_removed_file(bench, monkeypatch):
     folder, try_lock = ResultFolder(bench.results), durable.try_lock
     with ExitStack() as other:

@@ -6,15 +6,12 @@ import re
 import statistics
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any
 from unittest.mock import Mock
 
 import pytest
 
 from handlers.engine.errors import OutOfMemory
-from handlers.engine.translation.batching import Batcher
 from handlers.engine.translation.engine import (
     Decoding,
     Engine,
@@ -106,27 +103,6 @@ def test_a_text_that_is_too_long_is_not_cut_in_silence(make_engine: MakeEngine):
 def test_whatever_the_text_there_is_an_answer(text: str, engine: Engine):
     (answer,) = engine.translate([Sentence(text, "en", "fr")])
     assert not CONTROL.search(answer.text)
-
-
-DECODINGS = [
-    Decoding(beam_size=1),
-    Decoding(beam_size=4),
-    Decoding(alternatives=3),
-    Decoding(beam_size=1, alternatives=5),
-    Decoding().careful(),
-]
-
-
-def test_packing_does_not_change_an_answer(engine: Engine, few: list[Sentence]):
-    """Rows with other decoding options do not change it either."""
-    rows = [
-        replace(sentence, decoding=DECODINGS[i % len(DECODINGS)])
-        for i, sentence in enumerate(few)
-    ]
-    answers: Any = Batcher(engine, max_tokens=40).translate(rows)[0]
-    alone = [engine.translate([row])[0] for row in rows]
-    # Rounding can swap ties.
-    assert sum(a.text != b.text for a, b in zip(answers, alone, strict=True)) <= 1
 
 
 HYPOTHESES = [
