@@ -1,6 +1,5 @@
 """The folder of documents, and the secret with which their translator acts for a key."""
 
-import secrets
 from pathlib import Path
 from typing import Final
 
@@ -11,7 +10,6 @@ WORKER_HEADER: Final = "X-Babelgate-Worker"
 #: The header with the id of the key whose quota is used.
 OWNER_HEADER: Final = "X-Babelgate-Key-Id"
 _ROOT = Path(__file__).parents[1]
-_BYTES = 32
 
 
 def find_documents(given: Path | None) -> Path:
@@ -23,8 +21,7 @@ def read_secret() -> str:
     """Return this stack's secret, which only its owner can read, or make it. Raises OSError."""
     path = _find_run() / "jobs" / "secret"
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    durable.write_once(path, secrets.token_hex(_BYTES))
-    return path.read_text()
+    return durable.make_secret(path)
 
 
 def _find_run() -> Path:

@@ -4,6 +4,7 @@ renames, locks and commits, so the tests can make each of these steps fail."""
 import fcntl
 import json
 import os
+import secrets
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -84,14 +85,15 @@ def write(
         file.write(content.encode() if isinstance(content, str) else content)
 
 
-def write_once(path: Path, content: str) -> None:
-    """Write a file that only its owner may read, unless it exists: the first writer wins.
-    Raises OSError."""
+def make_secret(path: Path) -> str:
+    """Return the secret in a file that only its owner may read. Without the file, write a
+    random one: the first writer wins. Raises OSError."""
     if not path.exists():
         with suppress(FileExistsError), create(path, mode=0o600) as file:
             if path.exists():
                 raise FileExistsError
-            file.write(content.encode())
+            file.write(secrets.token_hex(32).encode())
+    return path.read_text()
 
 
 class AppendLog:

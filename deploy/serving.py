@@ -19,7 +19,7 @@ from catalog.display import console, make_progress, make_table
 from contract import durable
 from deploy.stack import Backend, Stack, StackError
 from deploy.supervision import Supervision
-from ray_backend import deployment, nodes
+from ray_backend import deployment
 from ray_backend.config import make_config
 from ray_backend.deployment import Dashboard, DashboardError
 from torchserve_backend import archiver, registrar
@@ -192,7 +192,7 @@ class Cluster:
         keys = [self._stack.ray_key_file] if self._stack.is_door else []
         for file in (node.token_file, *keys):
             if not node.head:
-                nodes.make_secret(file)
+                durable.make_secret(file)
             elif not file.exists():
                 raise StackError(
                     f"{file} is missing: copy run/ray/{file.name} from the head."

@@ -4,7 +4,6 @@ that start Ray there.
 
 import hashlib
 import os
-import secrets
 import shlex
 import socket
 import sys
@@ -12,7 +11,7 @@ from dataclasses import dataclass, fields
 from ipaddress import ip_address
 from pathlib import Path
 
-from contract import durable, variables
+from contract import variables
 
 #: For one machine: other machines can reach no part of Ray.
 LOOPBACK = "127.0.0.1"
@@ -157,11 +156,6 @@ def find_address(head: str) -> str:
             said = f"There is no route to {head}: {error.strerror}."
             raise AddressError(said) from error
         return str(probe.getsockname()[0])
-
-
-def make_secret(path: Path) -> None:
-    """Write a new random secret that only this user may read, unless there is one."""
-    durable.write_once(path, secrets.token_hex(32))
 
 
 def write_command(node: Node, options: str = "") -> list[str]:

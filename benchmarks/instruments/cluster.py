@@ -21,7 +21,7 @@ from benchmarks.instruments import running
 from benchmarks.instruments.namespaces import Host, lay_network
 from catalog import Catalog
 from catalog.sections import ClusterSection
-from contract import variables
+from contract import durable, variables
 from deploy.stack import ROOT
 from handlers.engine.directories import SETTINGS_FILE
 from ray_backend import nodes
@@ -238,8 +238,8 @@ def _prepare(cluster: NamespaceCluster) -> None:
         (node.sessions / "ha").mkdir(parents=True)
         node.link.symlink_to(node.sessions)
         if host == cluster.head:
-            nodes.make_secret(head.token_file)
-            nodes.make_secret(head.key_file)
+            durable.make_secret(head.token_file)
+            durable.make_secret(head.key_file)
         else:
             shutil.copy(head.token_file, node.token_file)
             shutil.copy(head.key_file, node.key_file)

@@ -4,9 +4,9 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+from contract import durable
 from deploy import stack
 from deploy.stack import Stack
-from ray_backend import nodes
 from tests.durability.running import Diary
 
 OFFSETS = (100, 200)
@@ -17,14 +17,13 @@ def prepare(folder: Path) -> None:
 
 
 def interfere(folder: Path, diary: Diary) -> None:
-    nodes.make_secret(folder / "token")
-    diary.tell("secret", (folder / "token").read_text())
+    diary.tell("secret", durable.make_secret(folder / "token"))
     Stack(folder, folder / "map.json", port_offset=OFFSETS[-1]).remember()
 
 
 def act(folder: Path, diary: Diary) -> None:
     token = folder / "token"
-    if diary.attempt("secret", lambda: nodes.make_secret(token), OSError):
+    if diary.attempt("secret", lambda: durable.make_secret(token), OSError):
         diary.tell("secret", token.read_text())
     for offset in OFFSETS:
         state = Stack(folder, folder / "map.json", port_offset=offset)
@@ -33,8 +32,7 @@ def act(folder: Path, diary: Diary) -> None:
 
 def check(folder: Path, diary: Diary) -> None:
     token = folder / "token"
-    nodes.make_secret(token)
-    secret = token.read_text()
+    secret = durable.make_secret(token)
     assert re.fullmatch("[0-9a-f]{64}", secret)
     assert set(diary.find("secret")) <= {secret}
     found = stack.read(folder)

@@ -10,6 +10,7 @@ from ray.scripts.scripts import start
 from ray.serve._private import constants
 
 from benchmarks.instruments.running import claim_port_offset
+from contract import durable
 from deploy.stack import GATEWAY, ROOT
 from ray_backend import nodes
 from ray_backend.nodes import PORTS, REPLICAS, WORKERS, AddressError, Node
@@ -91,7 +92,7 @@ def test_an_operators_options_come_last(node: Node):
 def test_a_head_ends_whose_dashboard_cannot_start(tmp_path: Path):
     node = Node("127.0.0.1", tmp_path, offset=claim_port_offset())
     node.link.symlink_to(tmp_path)
-    nodes.make_secret(node.token_file)
+    durable.make_secret(node.token_file)
     (tmp_path / "ha").mkdir()
     environment = os.environ | nodes.make_environment(node)
     place = node.address, node.place(PORTS.dashboard)
