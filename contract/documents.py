@@ -1,4 +1,4 @@
-"""The folder of documents, and the secret with which their translator acts for a key."""
+"""The run directory, its documents, and the secret with which the translator acts for a key."""
 
 from pathlib import Path
 from typing import Final
@@ -12,17 +12,18 @@ OWNER_HEADER: Final = "X-Babelgate-Key-Id"
 _ROOT = Path(__file__).parents[1]
 
 
+def find_run() -> Path:
+    """Return this stack's run directory, or the usual one, as an absolute path."""
+    return _ROOT / (variables.find_run() or variables.RUN_DIR.default)
+
+
 def find_documents(given: Path | None) -> Path:
     """Return the folder of all documents, which several machines may share."""
-    return _ROOT / given if given not in (None, Path()) else _find_run() / "documents"
+    return _ROOT / given if given not in (None, Path()) else find_run() / "documents"
 
 
 def read_secret() -> str:
     """Return this stack's secret, which only its owner can read, or make it. Raises OSError."""
-    path = _find_run() / "jobs" / "secret"
+    path = find_run() / "jobs" / "secret"
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     return durable.make_secret(path)
-
-
-def _find_run() -> Path:
-    return _ROOT / (variables.find_run() or variables.RUN_DIR.default)

@@ -2,15 +2,13 @@
 
 from pathlib import Path
 
-from catalog import ROOT
-from contract import variables
+from contract.documents import find_run
 from gateway.settings import Settings
 
 
 def find_folder() -> Path:
     """Return the folder in which a stack's gateway processes share usage and limits of keys."""
-    run = variables.find_run() or ROOT / variables.RUN_DIR.default
-    return run.absolute() / "access"
+    return find_run() / "access"
 
 
 def find_database(settings: Settings) -> str:
