@@ -51,7 +51,7 @@ class Jobs:
         self._stopping = threading.Event()
         self._most = {"unfinished": self.at_once, "webhooks": _WEBHOOKS_AT_ONCE}
         self._pool = ThreadPoolExecutor(self.at_once + _WEBHOOKS_AT_ONCE, "document")
-        #: What each kind of job does. They return the seconds until a retry, or 0.
+        #: The work for each kind of job. It returns the seconds until a retry, or 0.
         self._acts: dict[str, Callable[[DocumentFolder], float]] = {
             "unfinished": self._translate,
             "webhooks": partial(tell, allowed=self.webhooks),
