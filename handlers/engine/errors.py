@@ -1,10 +1,4 @@
-"""The errors of a running model, and the only code that converts libraries' errors to them.
-
-EngineError         a batch failed
-├── OutOfMemory     it is too large for the device; a smaller one may fit
-├── TooLate         its deadline passed before it ran
-└── DeviceFault     the device is unusable for the rest of this process
-"""
+"""The errors of a running model, and the only code that converts libraries' errors to them."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,25 +9,21 @@ Answer = TypeVar("Answer")
 Fault = TypeVar("Fault", bound=Exception)
 
 
-class EngineError(RuntimeError):
-    """An engine could not answer a batch."""
+class OutOfMemory(RuntimeError):
+    """The batch does not fit into the device's memory; a smaller one may."""
 
 
-class OutOfMemory(EngineError):
-    """The batch does not fit into the device's memory."""
-
-
-class TooLate(EngineError):
+class TooLate(RuntimeError):
     """The batch did not run: its deadline had passed."""
 
 
-class DeviceFault(EngineError):
+class DeviceFault(RuntimeError):
     """The device is in a state from which only a new process can recover."""
 
 
 #: Parts of error messages of PyTorch and CTranslate2; the first match wins. The classes do not
 #: suffice: CTranslate2 raises RuntimeError, and PyTorch's two inherit from it.
-_CLUES: tuple[tuple[str, type[EngineError]], ...] = (
+_CLUES: tuple[tuple[str, type[RuntimeError]], ...] = (
     ("out of memory", OutOfMemory),
     ("_alloc_failed", OutOfMemory),
     ("can't allocate memory", OutOfMemory),
