@@ -28,7 +28,7 @@ CONVERTED = "babelgate-converted"
 #: The preprocessing configuration of an image model.
 PREPROCESSOR_FILE = "preprocessor_config.json"
 #: Written last into a sealed directory, with the size and SHA-256 of every other file.
-_SEAL = "complete.json"
+SEAL_FILE = "complete.json"
 #: An image model needs one file of each group, and of each group of its task.
 _IMAGE_FILES = (("config.json",), (PREPROCESSOR_FILE,), SAFE_WEIGHT_FILES)
 _MORE_FILES = {"captioning": (("tokenizer.json", "vocab.json", "spiece.model"),)}
@@ -187,7 +187,7 @@ class Digests:
 
 def digest_files(directory: Path) -> dict[str, str]:
     """The SHA-256 of all files in a directory, by name, from its seal if it has one."""
-    seal_path = directory / _SEAL
+    seal_path = directory / SEAL_FILE
     if seal_path.exists():
         sealed = json.loads(seal_path.read_text("utf-8"))
         return {name: wanted["sha256"] for name, wanted in sealed.items()}
@@ -214,12 +214,12 @@ def find_damage(out: Path, digests: Digests | None = None) -> str:
     """Describe the damage of a sealed directory in a few words, or return an empty string. With
     `digests`, compare the content of its files, not only their sizes."""
     try:
-        files = json.loads((out / _SEAL).read_text("utf-8"))
+        files = json.loads((out / SEAL_FILE).read_text("utf-8"))
         return " ".join(next(compare_files(out, files, digests), ()))
     except FileNotFoundError as error:
         return f"{Path(error.filename).name} is missing"
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-        return f"{_SEAL} cannot be read: {type(error).__name__}"
+        return f"{SEAL_FILE} cannot be read: {type(error).__name__}"
 
 
 def describe_files(files: Mapping[str, Path], digests: Digests) -> dict[str, Any]:
@@ -235,9 +235,4 @@ def seal(part: Path, digests: Digests) -> None:
     files = describe_files({path.name: path for path in part.iterdir()}, digests)
     for path in part.iterdir():
         durable.sync(path)
-    durable.write(part / _SEAL, json.dumps(files, indent=2) + "\n", mode=0o666)
-
-
-def unseal(part: Path) -> None:
-    """Remove the seal, so that files can be added."""
-    (part / _SEAL).unlink()
+    durable.write(part / SEAL_FILE, json.dumps(files, indent=2) + "\n", mode=0o666)

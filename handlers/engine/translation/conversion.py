@@ -17,6 +17,7 @@ from typing import Any
 from contract import durable
 from handlers.engine.directories import (
     CONVERTED,
+    SEAL_FILE,
     SETTINGS_FILE,
     Digests,
     ModelError,
@@ -26,7 +27,6 @@ from handlers.engine.directories import (
     read_object,
     read_settings,
     seal,
-    unseal,
 )
 from handlers.engine.translation.engine import Sentence
 from handlers.engine.translation.families import find_family, list_languages
@@ -97,8 +97,8 @@ def _restrict(whole: Path, languages: Sequence[str], digests: Digests | None) ->
     def write(part: Path) -> None:
         part.mkdir()
         for file in whole.iterdir():
-            os.link(file, part / file.name)
-        unseal(part)
+            if file.name != SEAL_FILE:
+                os.link(file, part / file.name)
         vocabulary = json.loads((whole / "shared_vocabulary.json").read_text("utf-8"))
         tokenizer = find_family(whole).load_tokenizer(whole)
         given = [tokenizer.list_prefix(Sentence("", tag, tag)) for tag in languages]
