@@ -217,7 +217,7 @@ def _write_package(
     left = min(_MIN_WRITTEN_BYTES + _MAX_GROWTH * unpacked, MAX_UNPACKED_BYTES)
     for member in package.infolist():
         described = copy(member)
-        described.extra = b""
+        described.extra = b""  # it may repeat the sizes of the original
         with out.open(described, "w") as part:
             for piece in contents[member.filename]:
                 left -= part.write(piece)
