@@ -219,9 +219,7 @@ def take_apart(segment: Segment, format: TextFormat) -> Document:
         pieces += _cut(bare, [gap], format)
         pieces += _set_off(placeholder, format)
         end = placeholder.end
-    if format.spacing is not Spacing.KEEP:
-        pieces = list(spacing.place(pieces, format.show))
-    return Document(tuple(pieces), format)
+    return Document(tuple(spacing.place(pieces, format.show)), format)
 
 
 def _set_off(placeholder: Placeholder, format: TextFormat) -> list[Piece]:
@@ -444,11 +442,9 @@ class _RunScanner:
             shown = [p._replace(shown=write(p.shown)) for p in placeholders]
             placeholders = merge_tags(stretch.tags, shown)
         spans = _spans(placeholders)
-        parts: Iterable[Part]
+        parts: Iterable[Part] = segmentation.segment(text, self.language, spans)
         if job.splitting == "none":
             parts = segmentation.split(text, segmentation.MAX_CHARACTERS, spans)
-        else:
-            parts = segmentation.segment(text, self.language, spans)
         whole = Segment(source, start, tuple(placeholders), quoting=quoting)
         return _mark_capitals(_cut(whole, parts, self.format), whole, self.language)
 
@@ -477,8 +473,7 @@ class _RunScanner:
         quoting = Quoting(self._is_doubled, is_plural)
         for piece in self._scan_text(stretch, 0, quoting):
             if isinstance(piece, Segment):
-                start = self.start + stretch.locate(piece.start)
-                piece = replace(piece, start=start)
+                piece = replace(piece, start=self.start + stretch.locate(piece.start))
             yield piece
 
     @cached_property
