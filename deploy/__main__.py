@@ -209,7 +209,7 @@ def image(*, fresh: bool = False) -> None:
     """Build the container image with buildah."""
     buildah, mmdebstrap = lifecycle.ensure(BUILDAH, MMDEBSTRAP)
     name = images.build(buildah, mmdebstrap, is_fresh=fresh)
-    console.print(f"{name}: {images.measure(buildah)}")
+    console.print(f"{name}: {images.list_sizes(buildah)[0]}")
 
 
 @command("manifests")

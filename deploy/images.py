@@ -31,7 +31,7 @@ _MOUNTED = "/mnt"
 def build(buildah: Path, mmdebstrap: Path, *, is_fresh: bool = False) -> str:
     """Build the image, or the layers that have changed, and return its name. With `is_fresh`
     rebuild everything, with Debian's current packages. Raises StackError."""
-    if is_fresh or not _list_sizes(buildah, _BASE):
+    if is_fresh or not list_sizes(buildah, _BASE):
         console.print("Making the base from Debian's packages …")
         _make_base(buildah, mmdebstrap)
     command: list[str | Path] = [
@@ -43,11 +43,6 @@ def build(buildah: Path, mmdebstrap: Path, *, is_fresh: bool = False) -> str:
     console.print("Building the image …")
     _run_program([*command, f"--tag={IMAGE}", ROOT])
     return IMAGE
-
-
-def measure(buildah: Path) -> str:
-    """Return the unpacked size of the image that `build` has built, such as "2.31 GB"."""
-    return _list_sizes(buildah, IMAGE)[0]
 
 
 def write_pip_configuration(options: Sequence[tuple[str, str]]) -> str:
@@ -88,7 +83,8 @@ def _install_packages(command: Sequence[str | Path]) -> None:
         _run_program([*command, "--target=packages", secrets, *mounts, ROOT])
 
 
-def _list_sizes(buildah: Path, image: str) -> list[str]:
+def list_sizes(buildah: Path, image: str = IMAGE) -> list[str]:
+    """Return the unpacked sizes of the images of a name, such as "2.31 GB"."""
     wanted = ["--format={{.Size}}", "--filter", f"reference={image}"]
     return _run_program([buildah, "images", *wanted]).splitlines()
 

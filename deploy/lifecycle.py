@@ -331,7 +331,10 @@ def show_translation(wanted: Stack, models: Catalog) -> None:
                 console.print(response.data.decode().strip(), style="green")
             console.print(_OPEN.format(port=DOOR + wanted.port_offset))
             return
-    raise StackError(f"{wanted.url} does not translate.")
+    error = StackError(f"{wanted.url} does not translate.")
+    for program in ("gateway", "nginx"):
+        _note_log(error, wanted.log(program))
+    raise error
 
 
 def choose_sample(models: Catalog) -> dict[str, str]:

@@ -52,17 +52,14 @@ class TorchServe:
         """Return a map's models, with a message if the CPU replaces the map's GPUs. Raises
         CatalogError for a precision that the CPU lacks: the workers would fail forever."""
         models = catalog.load(path, gpus=None, model=self._stack.model)
-        found = {
-            model.compute_type
-            for model in models.models
-            if model.settings.engine == "ctranslate2" and not model.is_on_gpu
-        }
         known = ctranslate2.get_supported_compute_types("cpu")
-        if unknown := found - known:
-            raise CatalogError(
-                f"{path}: compute_type: expected one of auto, {', '.join(sorted(known))} on "
-                f"this CPU, found {', '.join(sorted(unknown))}"
-            )
+        for model in models.models:
+            is_limited = model.settings.engine == "ctranslate2" and not model.is_on_gpu
+            if is_limited and model.compute_type not in known:
+                raise CatalogError(
+                    f"{path}: compute_type: expected auto, {', '.join(sorted(known))} on "
+                    f"this CPU, found {model.compute_type}"
+                )
         if models.unchecked_gpus:
             named = ", ".join(f"GPU {number}" for number in models.unchecked_gpus)
             told = "This host has no GPU: every model runs on the CPU"

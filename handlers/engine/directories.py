@@ -74,8 +74,8 @@ def check_directory(directory: Path, task: str) -> None:
         return  # `missing_files` has identified its family
     key, expected = "architectures", _CLASSES.get(task, "")
     found = read_object(directory / "config.json").get(key)
-    names = found if isinstance(found, list) else [found]
-    if not any(expected in str(name) for name in names):
+    classes = found if isinstance(found, list) else [found]
+    if not any(expected in str(name) for name in classes):
         raise ModelError(
             f"{directory}/config.json: {key} is {found!r}, expected {expected!r}"
         )
