@@ -27,12 +27,6 @@ def test_the_target_chooses_the_model_which_gets_normalised_languages(
     assert torchserve.calls[1].row == WANTED | {"tgt_lang": "zh"} | options
 
 
-def test_answers_are_plain_utf8(client):
-    response = post(client, src_text="안녕 🏳️‍🌈")
-    assert response.content_type == "application/json"
-    assert response.data == '{"translated":"ko:안녕 🏳️‍🌈"}\n'.encode()
-
-
 @pytest.mark.parametrize(
     ("field", "warning"),
     [
