@@ -91,7 +91,7 @@ def test_reading_it_in_xml_or_chinese_costs_no_more(shape):
 ALPHABETS = (
     st.characters(codec="utf-8"),
     "<>/!-?[]=\"'&#; ab",
-    "{=}%$()`:@./-+1a0, \n#*>“”。",
+    "{=}%$()`:@./-+1a0, \n\\N#*>“”。",
 )
 
 
@@ -149,7 +149,10 @@ WORKS: dict[str, tuple[Callable[[str], object], list[str]]] = {
         lambda text: restore(text, PROTECTED, HTML.write),
         ["{0} ", "{", "{1", "{" + "1" * 5000 + "}"],
     ),
-    "what is preserved": (find_protected, ["{\\a", "%a", "<@", "<:a", "http://[]("]),
+    "what is preserved": (
+        find_protected,
+        ["{\\a", "\\n", "%a", "<@", "<:a", "http://[]("],
+    ),
     "HTML or plain": (_MARKUP.search, ["&", "&a", "&#", "<"]),
     "mended": (mend_both_ways, ["!", "¿", "“", "a? ", "か。", ". "]),
     "capitals of Greek": (lambda text: to_capitals(text, "el"), ["άι η\u0301 "]),
