@@ -10,6 +10,8 @@ const [source, target, glossary] = ["source", "target", "glossary"].map((name) =
 /** Newest first: `id` (none before the upload has ended), name, target, status … */
 let jobs = [];
 let isFollowing = false;
+/** Whether the notice says why a document could not be looked at. */
+let isRefused = false;
 
 export function begin() {
   takeFiles(find("document-drop"), (files) => files.forEach(upload));
@@ -87,10 +89,14 @@ async function look(job) {
   try {
     Object.assign(job, await askJson(`documents/${job.id}`));
     if (job.error) job.said = job.error.detail;
-    tell(null);
+    if (isRefused) tell(null);
+    isRefused = false;
   } catch (error) {
     if (error.status === 404) job.status = "expired";
-    else tell(explain(error)); // not the document has failed, only the question
+    else if (!find("documents").hidden) {
+      tell(explain(error)); // not the document has failed, only the question
+      isRefused = true;
+    }
   }
 }
 

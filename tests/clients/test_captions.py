@@ -109,9 +109,7 @@ def test_a_whole_video_in_memory_has_a_limit(server, clip):
 
 
 @pytest.mark.parametrize("mode", list(Mode))
-def test_a_broken_video_ends_where_it_is_broken_and_others_follow(
-    server, tmp_path, mode
-):
+def test_a_broken_video_ends_where_it_breaks_and_others_follow(server, tmp_path, mode):
     broken = write_numbers(tmp_path / "a.mp4", 100, share=0.7)
     good = write_numbers(tmp_path / "b.mp4", 5)
     events: list[Event] = []

@@ -123,9 +123,7 @@ def test_what_was_downloaded_but_not_deleted_is_deleted(stack, server, folder):
     assert stack.requests["DELETE"] == deleted + 2
 
 
-def test_a_translation_that_is_removed_between_runs_is_made_again(
-    stack, server, folder
-):
+def test_a_translation_removed_between_runs_is_made_again(stack, server, folder):
     with ApiClient(stack.url, connections=5) as stopped, pytest.raises(Stop):
         run(make_job(stopped, ["in"], "out", at_once=1), 2)
     Path("out/a.de.docx").unlink()

@@ -146,13 +146,23 @@ def test_what_was_refused_is_uploaded_or_followed_further(tab, stage, files, pat
     expect(find_job(tab, "one.txt")).to_contain_text("Done")
 
 
-def test_a_refused_upload_can_be_cancelled(tab, files):
+def test_a_refused_upload_says_so_until_it_is_cancelled(tab, stage, files):
+    tab.page.wait_for_load_state("networkidle")  # the glossaries are here
+    tab.find("document-files").set_input_files(files[1])
+    find_documents(tab, stage, 1)
     tab.refuse("**/documents", headers={"Retry-After": "600"})
     tab.find("document-files").set_input_files(files[0])
-    expect(tab.find("notice")).to_contain_text("again in 600 s")
+    for _ in range(2):
+        expect(tab.find("notice")).to_contain_text("again in 600 s")
+        tab.page.wait_for_event("requestfinished")  # a look at the other document
     find_job(tab, "one.txt").get_by_role("button", name="Cancel").click()
     expect(tab.find("notice")).to_be_hidden()
-    expect(tab.find("jobs").locator("li")).to_have_count(0)
+    expect(tab.find("jobs").locator("li")).to_have_count(1)
+    tab.page.get_by_role("link", name="Text").click()
+    for _ in range(2):
+        tab.refuse("**/documents/*", 503)
+        tab.page.wait_for_event("requestfinished")
+    assert tab.find("notice").is_hidden()
 
 
 def test_a_file_that_goes_before_it_is_uploaded_is_not_the_services_fault(tab, files):
