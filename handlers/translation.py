@@ -35,17 +35,17 @@ class TranslationHandler(TaskHandler[Sentence]):
             max_beam_size=options["max_beam_size"],
             max_alternatives=options["max_alternatives"],
         )
-        settings = read_settings(config.directory)
-        self.sources = list_languages(config.directory).sources
-        self.min_score: float = settings.get("min_score", float("-inf"))
-        self.warning: str = settings.get("warning", "")
-        self.weights = GENERIC._replace(**settings.get("quality", {}))
         self.engine = load_engine(
             options["engine"],
             config.directory,
             gpu=config.gpu,
             compute_type=options["compute_type"],
         )
+        settings = read_settings(config.directory)
+        self.sources = list_languages(config.directory).sources
+        self.min_score: float = settings.get("min_score", float("-inf"))
+        self.warning: str = settings.get("warning", "")
+        self.weights = GENERIC._replace(**settings.get("quality", {}))
         self.digest = digest_model(config)
         self.batcher = Batcher(
             self.engine,

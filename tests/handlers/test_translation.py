@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from ts.metrics.metric_cache_yaml_impl import MetricsCacheYamlImpl  # type: ignore[import-untyped]
 
-from handlers.base import TaskError
-from handlers.engine.directories import Digests, digest_files, seal
+from handlers.base import ModelConfig, TaskError
+from handlers.engine.directories import Digests, ModelError, digest_files, seal
 from handlers.engine.translation.engine import Sentence
 from handlers.engine.translation.guard import Fault
 from handlers.translation import TranslationHandler
@@ -23,6 +23,7 @@ from tests.random_vision import draw_frames
 METRICS = Path(__file__).parents[2] / "torchserve_backend" / "metrics.yaml"
 SECRET = "xylophone"
 TOO_LONG = "word " * 9
+LOOP = "개 " * 8
 
 
 def without(field: str) -> bytes:
@@ -73,9 +74,8 @@ def test_a_malformed_row_costs_the_other_63_nothing(
     expected = [f"text {i}" for i in range(64) if i != 41]
     assert engine.batches == [expected]
     assert [a.content["translated"] for a in answers] == [f"[ko] {t}" for t in expected]
-    assert {(a.status, a.content_type) for a in answers} == {
-        (200, "application/json; charset=utf-8")
-    }
+    kind = "application/json; charset=utf-8"
+    assert {(a.status, a.content_type) for a in answers} == {(200, kind)}
 
 
 @pytest.mark.parametrize(
@@ -130,15 +130,19 @@ def test_a_model_that_cannot_translate_does_not_become_ready(start, engine):
     assert len(engine.batches) == 2
 
 
+def test_a_conversion_that_is_gone_is_named(tmp_path: Path):
+    options: dict[str, Any] = {"engine": "ctranslate2", "compute_type": "int8"}
+    options |= {"languages": ["ko"], "max_beam_size": 1, "max_alternatives": 0}
+    with pytest.raises(ModelError, match=f"{tmp_path} is damaged .complete.json is"):
+        TranslationHandler().load_model(ModelConfig(tmp_path, None, options))
+
+
 def test_a_model_of_few_languages_takes_no_others(start: Start):
     handler = start(languages=["en", "ko", "no"])
     good, refused = ask(handler, [body(src_lang="no"), body(src_lang="sw")])
     assert (good.status, refused.status) == (200, 422)
     assert "expected one of en, ko, no" in refused.content["detail"]
     assert "warnings" not in good.content
-
-
-LOOP = "개 " * 8
 
 
 def test_alternatives_come_with_their_scores(handler: TranslationHandler):
@@ -177,8 +181,7 @@ def test_the_map_limits_what_a_row_may_ask_for(start: Start, engine: FakeEngine)
     assert [answer.status for answer in answers] == [200, 200, 422, 422]
     assert engine.decodings[-1].beams == 1
     engine.batches.clear()
-    without_target = [without("tgt_lang"), body("B"), body("C")]
-    answers = ask(handler, without_target)
+    answers = ask(handler, [without("tgt_lang"), body("B"), body("C")])
     assert answers[0].content["translated"] == "[ko] Hello"
     assert engine.batches == [["Hello", "B"], ["C"]]
 
@@ -200,8 +203,7 @@ def test_an_answer_that_stays_faulty_carries_a_warning_and_a_copy_is_counted(
 
 def test_a_row_that_does_not_fit_into_memory_is_503_and_alone(handler, engine):
     engine.memory = 4
-    bodies = [body("A"), body("B b b b b"), body("C")]
-    answers = ask(handler, bodies)
+    answers = ask(handler, [body("A"), body("B b b b b"), body("C")])
     assert [answer.status for answer in answers] == [200, 503, 200]
     assert answers[1].content["type"] == "urn:babelgate:out-of-memory"
     assert "even alone" in answers[1].content["detail"]
@@ -218,7 +220,6 @@ def test_a_row_whose_deadline_passes_in_the_batch_is_504(handler: TranslationHan
 def test_every_metric_of_a_batch_is_declared_and_emitted(start, find_model, caplog):
     """TorchServe drops metrics that `metrics.yaml` does not declare, and reads the others from
     one line each. Lines that its worker logs for each batch would wake up its frontend."""
-    image = write_image(draw_frames(1)[0])
     metrics = MetricsCacheYamlImpl(config_file_path=METRICS)
     metrics.initialize_cache()
     metrics.model_name = "ko"
@@ -228,13 +229,12 @@ def test_every_metric_of_a_batch_is_declared_and_emitted(start, find_model, capl
     logging.info("Backend received inference at: 1795802640")
     ask(handler, [body("A"), body("B b")], metrics=metrics)
     classifier = start_task("classification", find_model("resnet"))
-    ask(classifier, [b"", image], metrics=metrics)
+    ask(classifier, [b"", write_image(draw_frames(1)[0])], metrics=metrics)
     metrics.add_time("PredictionTime", 1.5)
     lines = caplog.messages
     emitted = {line.removeprefix("[METRICS]").partition(".")[0] for line in lines}
-    (counters,) = [
-        set(found) for kind, found in metrics.cache.items() if kind.value == "counter"
-    ]
+    kept = metrics.cache.items()
+    (counters,) = [set(found) for kind, found in kept if kind.value == "counter"]
     assert emitted == counters
     # Each metric once, except for those of both tasks.
     common = {"Batches", "Rows", "DroppedRows", "QueueMs", "ComputeMs", "HalvedPacks"}
