@@ -5,9 +5,9 @@ journal that survives a kill has a line per translation, in order, with the piec
 
 import zlib
 from collections.abc import Iterable, Iterator
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from contract import durable
 from contract.languages import normalize_language
@@ -87,44 +87,31 @@ class DocumentJournal(durable.AppendLog):
         count, end = 0, 0
         pending: list[TextPiece] = []
         for line_end, content in durable.read_lines(Path(self._file.name)):
-            found = _read_entry(content)
-            piece = next(pieces, None) if found else None
-            if found is None or piece is None:
-                break
-            checksum, translation = found
-            if (checksum, translation.gap) != (_sum(piece), piece.gap):
-                pending = [piece]
-                break
-            count, end = count + (piece.gap is None), line_end
+            pending = [*islice(pieces, 1)]
+            match content, pending:
+                case [crc, str(), *gap], [piece] if [crc, *gap] == _mark(piece):
+                    count, end, pending = count + (piece.gap is None), line_end, []
+                case _:
+                    break
         self.truncate(end)
         return count, chain(pending, pieces)
 
     def add(self, pieces: Iterable[TextPiece], translations: Iterable[str]) -> None:
         """Write all translations or none before returning. Raises OSError."""
-        pairs = zip(pieces, translations, strict=True)
+        marks = map(_mark, pieces)
         self.append_lines(
-            [_sum(piece), text, *([] if piece.gap is None else [piece.gap])]
-            for piece, text in pairs
+            [crc, text, *gap]
+            for (crc, *gap), text in zip(marks, translations, strict=True)
         )
 
 
 def read_journal(path: Path) -> Iterator[TextPiece]:
-    """Yield all translations, in order. Raises OSError."""
-    for _, content in durable.read_lines(path):
-        found = _read_entry(content)
-        if found is None:
-            return
-        yield found[1]
+    """Yield all translations of a resumed journal, in order. Raises OSError."""
+    for _, (_, *translation) in durable.read_lines(path):
+        yield TextPiece(*translation)
 
 
-def _read_entry(content: Any) -> tuple[int, TextPiece] | None:
-    match content:
-        case [int(checksum), str(translation)]:
-            return checksum, TextPiece(translation)
-        case [int(checksum), str(translation), str(gap)]:
-            return checksum, TextPiece(translation, gap)
-    return None
-
-
-def _sum(piece: TextPiece) -> int:
-    return zlib.crc32(piece.text.encode("utf-8", "surrogatepass"))
+def _mark(piece: TextPiece) -> list[int | str]:
+    """Return the checksum of a piece, and its gap if it has one."""
+    checksum = zlib.crc32(piece.text.encode("utf-8", "surrogatepass"))
+    return [checksum] if piece.gap is None else [checksum, piece.gap]
