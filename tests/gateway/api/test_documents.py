@@ -98,6 +98,8 @@ def test_a_document_is_taken_and_told_of(client, glossary, storage):
     assert document.order.address == "127.0.0.1"
     (job,) = storage.list_jobs()
     assert (job.owner, job.id) == (NOBODY, document.order.id)
+    # Without keys, documents cannot be listed.
+    assert client.get("/documents").json["type"] == "urn:babelgate:not-found"
 
 
 def test_a_document_is_followed_until_its_end(client, storage, monkeypatch):
@@ -216,18 +218,6 @@ def test_the_result_is_handed_out_even_if_it_is_deleted_meanwhile(
     end(find(storage, answer), status="failed", error=PROBLEM)
     refused = client.get(f"{where}/result")
     assert (refused.status_code, refused.json["error"]) == (409, PROBLEM)
-
-
-def test_a_deleted_document_never_was(client, folder):
-    where = f"/documents/{upload(client, **OURS).json['id']}"
-    deleted = client.delete(where)
-    assert (deleted.status_code, deleted.content_type) == (204, None)
-    assert list_files(folder) == []
-    for path in (where, f"{where}/result", "/documents/%2e%2e%2f", "/documents/x"):
-        assert client.get(path).status_code == 404
-    assert client.delete(where).json["type"] == "urn:babelgate:no-document"
-    # Without keys, documents cannot be listed.
-    assert client.get("/documents").json["type"] == "urn:babelgate:not-found"
 
 
 @pytest.mark.parametrize(
