@@ -305,6 +305,12 @@ def _answer_last(handler: _Handler, call: ApiCall) -> None:
     _answer(handler, call)
 
 
+def write_event(name: str, **content: object) -> bytes:
+    """Return a server-sent event."""
+    data = json.dumps(content, ensure_ascii=False)
+    return f"event: {name}\ndata: {data}\n\n".encode()
+
+
 def blame(status: int) -> Failure:
     """Return a refusal that blames the first text and may be repeated at once."""
     said = f"src_text[0]: because of {status}"

@@ -8,7 +8,6 @@ import time
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -28,7 +27,7 @@ from clients.translations import (
     cut,
 )
 from tests.clients.conftest import Stop, check_stops, read_files, run
-from tests.fake_api import FakeApi, blame, blame_text
+from tests.fake_api import FakeApi, blame, blame_text, write_event
 
 TEXTS = [f"text {number}" for number in range(8)]
 TRANSLATED = [TextReply(f"[{text}]") for text in TEXTS]
@@ -45,11 +44,6 @@ def test_texts_are_translated_in_one_request(stack, translator):
     assert stack.bodies == [
         {"src_text": TEXTS, "src_lang": "en", "tgt_lang": "fr", "format": "text"}
     ]
-
-
-def write_event(name: str, **content: Any) -> bytes:
-    data = json.dumps(content, ensure_ascii=False)
-    return f"event: {name}\ndata: {data}\n\n".encode()
 
 
 FIRST = write_event("text", index=0, translated="Où ?")

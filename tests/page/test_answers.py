@@ -9,6 +9,7 @@ from queue import Queue
 import pytest
 from playwright.sync_api import Route, expect
 
+from tests.fake_api import write_event
 from tests.page.conftest import LIMIT_MS, Tab
 from tests.scripted_server import ClosingServer, QuietHandler, reset_when_closed
 
@@ -17,13 +18,6 @@ LONG = f"{SENTENCE} " * 16
 BEGINNINGS = ("Où est la gare ?", "Où est la gare ? Où est le musée ?")
 END, RESET = b"", b"reset"
 Send = Callable[[bytes], None]
-
-
-def write_event(name: str, **content: object) -> bytes:
-    data = json.dumps(content, ensure_ascii=False)
-    return f"event: {name}\ndata: {data}\n\n".encode()
-
-
 FIRST, SECOND = (write_event("text", index=0, translated=text) for text in BEGINNINGS)
 BELOW = write_event("text", index=1, translated="Oui.")
 FAILURE = write_event("error", type="urn:babelgate:internal", status=500)
