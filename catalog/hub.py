@@ -58,8 +58,6 @@ def download(name: str, folder: Path, task: str) -> Path:
     """
     _check_name(name)
     directory = folder / name
-    if directory.exists():
-        return directory
     kept = "The partial download is kept: rerun the command to resume."
     with _explain(name, kept):
         directory.parent.mkdir(parents=True, exist_ok=True)

@@ -106,8 +106,6 @@ class Checkpoint:
             recorded = compare_files(self.directory, source["files"], digests)
             if damaged := [name for name, _ in recorded]:
                 hub.take_back(self.directory, source["commit"], damaged)
-        if not self.directory.exists():
-            hub.download(self.name, self.cache / "hub", self.models[0].task)
         for model in self.models:
             checkpoint.prepare(model, self.cache, digests)
 
