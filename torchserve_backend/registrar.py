@@ -173,33 +173,32 @@ def _revive(desired: Desired, management: Management) -> None:
 def poll_ready(
     desired: Sequence[Desired], management: Management, timeout_s: float
 ) -> Iterator[set[str]]:
-    """Yield the names of the ready models repeatedly, until all are ready; none if TorchServe
-    fails to answer, as it may on a busy machine.
+    """Yield the names of the ready models repeatedly, until all are ready. TorchServe may fail
+    to answer in between, as it does on a busy machine.
 
     Raises TimeoutError if some are not ready after `timeout_s`, ManagementError if TorchServe
     does not answer then.
     """
     give_up_at = time.monotonic() + timeout_s
+    models = {each.name: each.model for each in desired}
+    ready = set[str]()
     while True:
         is_last = time.monotonic() > give_up_at
         try:
-            states = observe((each.name for each in desired), management)
+            found = observe(models, management).items()
+            ready = {
+                name for name, state in found if state and state.serves(models[name])
+            }
         except ManagementError:
             if is_last:
                 raise
-            yield set()
-        else:
-            late = {
-                each.name
-                for each in desired
-                if not (found := states[each.name]) or not found.serves(each.model)
-            }
-            yield set(states) - late
-            if not late:
-                return
-            if is_last:
-                names = ", ".join(sorted(late))
-                raise TimeoutError(f"not ready after {timeout_s:.0f} s: {names}")
+        yield ready
+        late = models.keys() - ready
+        if not late:
+            return
+        if is_last:
+            names = ", ".join(sorted(late))
+            raise TimeoutError(f"not ready after {timeout_s:.0f} s: {names}")
         time.sleep(0.5)
 
 
