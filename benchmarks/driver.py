@@ -103,7 +103,8 @@ def _publish(
     name: str, options: Mapping[str, Any], asked: Mapping[str, Any], found: Findings
 ) -> None:
     """Show the table, write it as Markdown next to the JSON file, and draw the charts."""
-    out, table = options["out"], report.to_markdown(found.table)
+    out = options["out"]
+    table = report.to_markdown(found.table)
     for text in (*found.remarks, table):
         console.print(text)
     report.save(out, name, asked, found.results)

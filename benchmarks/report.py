@@ -48,7 +48,8 @@ def summarize_latencies(
     """Return percentiles in milliseconds of times in seconds, each counted with its weight."""
     if not len(seconds):
         return Latencies(None, None, None)
-    ms, shares = np.array(seconds) * 1000, (0.5, 0.95, 0.99)
+    ms = np.array(seconds) * 1000
+    shares = (0.5, 0.95, 0.99)
     found = np.quantile(ms, shares, weights=weights, method="inverted_cdf")
     p50, p95, p99 = map(float, found)
     return Latencies(p50, p95, p99, float(np.average(ms, weights=weights)))
@@ -128,7 +129,8 @@ def flatten(item: Any) -> dict[str, Any]:
         return dict(item)
     cells: dict[str, Any] = {}
     for one in fields(item):
-        value, name = getattr(item, one.name), one.name.replace("_per_s", "/s")
+        value = getattr(item, one.name)
+        name = one.name.replace("_per_s", "/s")
         name = name.replace("_", " ")
         if isinstance(value, Mapping):
             cells |= {f"{key} {name}": part for key, part in value.items()}

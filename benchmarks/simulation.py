@@ -213,7 +213,8 @@ class Simulation:
         seed: str,
     ) -> None:
         self._scenario, self._parts = scenario, parts
-        self._from, self._until = period.settle_s, period.settle_s + period.seconds
+        self._from = period.settle_s
+        self._until = period.settle_s + period.seconds
         self._rng = random.Random(seed)
         self._env = simpy.Environment()
         self._gateway_free = [0.0] * scenario.gateways.processes
@@ -254,7 +255,9 @@ class Simulation:
 
     def _enter(self, part: LanguagePart) -> None:
         """Send a request to the next gateway process; each handles one at a time."""
-        now, number, free = self._env.now, next(self._numbers), self._gateway_free
+        now = self._env.now
+        number = next(self._numbers)
+        free = self._gateway_free
         place = number % len(free)
         free[place] = max(free[place], now) + self._scenario.gateways.request_ms / 1000
         self._after(free[place] - now, lambda: self._route(part, number, now))
@@ -289,7 +292,8 @@ class Simulation:
         row has ended; otherwise wait for that."""
         if replica.is_busy or not replica.waiting:
             return
-        now, leaves_at = self._env.now, replica.waiting[0].came_at + self._wait_s
+        now = self._env.now
+        leaves_at = replica.waiting[0].came_at + self._wait_s
         if len(replica.waiting) >= self._batch_size or leaves_at <= now + _EPSILON_S:
             self._start_batch(replica)
         elif replica.wakes_at != leaves_at:
@@ -396,7 +400,8 @@ def run(scenario: Scenario, seed: int) -> list[LanguageOutcome]:
         ]
         Simulation(scenario, parts, scenario.stretch, str(seed)).run()
         return summarize(scenario, parts, scenario.stretch.seconds)
-    planner, parts = Planner(scenario, day), []
+    planner = Planner(scenario, day)
+    parts = []
     for number in range(day.moments):
         driver.say(f"moment {number + 1} of {day.moments}")
         moment, some = planner.plan(number)
@@ -444,7 +449,8 @@ def summarize(
 
         answered = add(lambda part: len(part.latencies_s))
         refused, late = add(lambda part: part.refused), add(lambda part: part.late)
-        batches, ended = add(lambda part: part.batches), answered + refused + late
+        batches = add(lambda part: part.batches)
+        ended = answered + refused + late
         held = report.group(own, lambda part: part.language).values()
         replicas = sum(part.held for part in own) / moments
         price = replicas * scenario.replica.hour_price

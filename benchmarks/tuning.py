@@ -82,7 +82,8 @@ class ModelEntry(Shape):
     @pydantic.field_validator("*")
     @classmethod
     def _check_values(cls, values: Any, info: pydantic.ValidationInfo) -> Any:
-        key, task = str(info.field_name), info.data.get("task", TRANSLATION)
+        key = str(info.field_name)
+        task = info.data.get("task", TRANSLATION)
         if key == "languages" and values and task != TRANSLATION:
             raise ValueError("only translation has languages")
         if key in TRIED and key != "device":
@@ -350,7 +351,8 @@ class TuningRun:
         self.combinations[name].write_map(map_path)
         if any((trial.name, trial.rung) == (name, rung) for trial in self.trials):
             return
-        trial, began = Trial(name, rung), time.monotonic()
+        trial = Trial(name, rung)
+        began = time.monotonic()
         try:
             driver.say(f"starting {name}")
             with running.start(self.out / "stack", map_path) as stack:
@@ -377,7 +379,8 @@ class TuningRun:
 
         def ask(level: float, seconds: float) -> LoadFigures:
             least_s = 0 if load.clients else _LEAST_REQUESTS / level
-            loop, seconds = CLOSED if load.clients else OPEN, max(seconds, least_s)
+            loop = CLOSED if load.clients else OPEN
+            seconds = max(seconds, least_s)
             figures, _ = measure(aimed, loop, level, seconds=seconds)
             time.sleep(2 * COUNT_S)  # until the handlers have written their counts
             return figures

@@ -106,10 +106,12 @@ def _run_engine(
     engine.translators = threads or engine.translators
     most = TranslationSection().max_batch_tokens
     batcher = Batcher(engine, max_tokens=most, is_guarded=False)
-    each, sentences = size or model.settings.batch_size, workload.sentences
+    each = size or model.settings.batch_size
+    sentences = workload.sentences
     batches = [sentences[at : at + each] for at in range(0, len(sentences), each)]
     batcher.translate(batches[0])
-    count, ends = 0, [time.perf_counter()]
+    count = 0
+    ends = [time.perf_counter()]
     for batch in itertools.cycle(batches):
         _, counts = batcher.translate(batch)
         if counts["BabelgateHalvedPacks"]:
@@ -118,7 +120,8 @@ def _run_engine(
         ends.append(time.perf_counter())
         if (elapsed_s := ends[-1] - ends[0]) >= workload.seconds:
             break
-    rate, took_s = count / elapsed_s, np.diff(ends).tolist()
+    rate = count / elapsed_s
+    took_s = np.diff(ends).tolist()
     # The duration of a larger batch is not the latency of one of its sentences.
     latencies = report.summarize_latencies(took_s if size == 1 else ())
     return {

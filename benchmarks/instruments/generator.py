@@ -230,7 +230,8 @@ class Generator:
             self._ask_planned(heapq.heappop(self._due))
 
     def _ask_planned(self, planned_s: float) -> None:
-        number, self._number = self._number, self._number + 1
+        number = self._number
+        self._number += 1
         try:
             connection = self._idle.pop() if self._idle else self._connect(number)
         except OSError as error:
@@ -289,7 +290,8 @@ class Generator:
         except BlockingIOError:
             return
         except OSError as error:
-            received, fault = b"", REFUSED if fault == REFUSED else _name(error)
+            received = b""
+            fault = REFUSED if fault == REFUSED else _name(error)
         connection.received += received
         if status := read_status(connection.received):
             self._finish(connection, status)
@@ -309,7 +311,8 @@ class Generator:
             arrived_s = connection.socket.arrived_at - self._began
             ended_s = arrived_s if status.isdecimal() else self._now()
             late_s = ended_s - connection.planned_s
-            lag_s, number = connection.sent_s - connection.planned_s, connection.number
+            lag_s = connection.sent_s - connection.planned_s
+            number = connection.number
             self._tell_reply(LoadReply(number, status, ended_s, late_s, lag_s))
 
     def _tell_reply(self, reply: LoadReply) -> None:

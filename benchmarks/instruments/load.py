@@ -155,7 +155,8 @@ def measure_memory(leaders: Leaders) -> dict[str, float]:
 
 def measure_holdings(leaders: Leaders) -> dict[str, dict[str, float]]:
     """Measure the memory, files and threads of each program and of supervisord, by unit."""
-    families, supervisors = _find_families(leaders), set[psutil.Process | None]()
+    families = _find_families(leaders)
+    supervisors = set[psutil.Process | None]()
     for leader in leaders.values():
         with suppress(psutil.NoSuchProcess):
             supervisors.add(leader.parent())

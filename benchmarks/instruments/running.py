@@ -138,7 +138,8 @@ def wait_until(
 ) -> None:
     """Wait until a condition holds; a server that does not answer yet is no error. Raises
     StackError with the goal and the ends of the logs after `limit_s`, or if a leader ends."""
-    leaders, began = leaders or {}, time.monotonic()
+    leaders = leaders or {}
+    began = time.monotonic()
     while True:
         with suppress(requests.RequestException, ManagementError, DashboardError):
             if condition():
@@ -281,7 +282,8 @@ def start_gunicorn(
     run.mkdir(parents=True, exist_ok=True)
     gunicorn = Path(sys.executable).with_name("gunicorn")
     config = ("--config", "gateway/gunicorn.conf.py", "gateway.app:create_app()")
-    log, url = run / "gateway.log", f"http://{bind}"
+    log = run / "gateway.log"
+    url = f"http://{bind}"
     environment = {**CACHE_OFF, **settings, "BABELGATE_GATEWAY_BIND": bind}
     command = [str(gunicorn), *config]
     with run_program(command, log, folder=ROOT, environment=environment) as process:

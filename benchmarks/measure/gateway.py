@@ -149,7 +149,8 @@ def start(run: Path, more: Mapping[str, str]) -> Iterator[Running]:
     """Run a gateway with one process and a fake TorchServe, with `more` settings, and a key if
     it requires one. Raises StackError."""
     map_path = running.write_map(run / "map.json", {}, [_LANGUAGE], device="cpu")
-    key_file, port = run / "keys.json", INFERENCE + running.claim_port_offset()
+    key_file = run / "keys.json"
+    port = INFERENCE + running.claim_port_offset()
     keys = dict.fromkeys(("inference", "management"), {"key": "any"})
     key_file.write_text(json.dumps(keys), "utf-8")
     settings = {
@@ -161,13 +162,15 @@ def start(run: Path, more: Mapping[str, str]) -> Iterator[Running]:
         "WEB_CONCURRENCY": "1",
         **more,
     }
-    python, headers = (sys.executable, "-m"), {}
+    python = (sys.executable, "-m")
+    headers = {}
     if settings.get("BABELGATE_KEYS") == REQUIRED:
         name = f"benchmark {os.getpid()}"
         add = (*python, "gateway", "keys", "add", "--name", name, *_GRANT)
         key = running.run_command(add, _WRITE_S, settings).strip()
         headers = {"Authorization": f"Bearer {key}"}
-    fake, log = [*python, "benchmarks.instruments.instant", str(port)], run / "fake.log"
+    fake = [*python, "benchmarks.instruments.instant", str(port)]
+    log = run / "fake.log"
     with (
         running.run_program(fake, log, folder=ROOT, environment={}),
         running.start_gunicorn(run, settings) as stack,

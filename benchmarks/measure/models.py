@@ -140,7 +140,8 @@ def draw_lines(languages: Sequence[str]) -> Iterator[Line]:
         raise ValueError(
             f"{', '.join(missing)}: not in the phrasebook; give --pairs FILE"
         )
-    corpus, rng = Corpus(phrasebook.load()), random.Random(0)
+    corpus = Corpus(phrasebook.load())
+    rng = random.Random(0)
     for _ in range(_DRAWN):
         item = corpus.draw_item("phrases", rng, held_out=True)
         yield {language: item.text(language) for language in languages}

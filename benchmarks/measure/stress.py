@@ -85,7 +85,8 @@ def overload(
     requests arrive at random, independently of other requests. The capacity is our peak within
     the longest limit; other servers get the same load.
     """
-    multiples, sizes = driver.read_numbers(loads, float), driver.read_numbers(clients)
+    multiples = driver.read_numbers(loads, float)
+    sizes = driver.read_numbers(clients)
     limits_ms = sorted(driver.read_numbers(limits), reverse=True)
     servers: dict[str, running.Start] = {OURS: running.start}
     for name in driver.read_words(against, PEERS):
@@ -267,7 +268,8 @@ def draw_medley(count: int) -> list[MedleyPiece]:
 
 
 def _make_piece(rng: random.Random, kind: str, sentence: Sentence) -> MedleyPiece:
-    text, write = sentence.text, partial(write_request, sentence, "/translate")
+    text = sentence.text
+    write = partial(write_request, sentence, "/translate")
     request, status = write(), "200"
     match kind:
         case "list":
@@ -334,7 +336,8 @@ def soak(*, minutes: float) -> report.Findings:
     send slowly or hang up, and a reload every ten minutes. A measure is flat if it grew by at
     most 2 % from the first quarter to the last, after a warm-up of a fifth.
     """
-    pieces, looks = draw_medley(_PIECES), list[Look]()
+    pieces = draw_medley(_PIECES)
+    looks = list[Look]()
     surprises: Counter[str] = Counter()
     map_path = running.write_map(_RUN.with_name("map.json"), {})
     with running.start(
@@ -426,5 +429,6 @@ def find_trend(part: str, unit: str, values: Sequence[float | None]) -> Trend:
     known = [one for one in values[int(WARM_UP * len(values)) :] if one is not None]
     quarter = len(known) // 4
     first, last = map(statistics.median, (known[:quarter], known[-quarter:]))
-    grown, change = last - first, f"{(last - first) / (first or 1):+.1%}"
+    grown = last - first
+    change = f"{(last - first) / (first or 1):+.1%}"
     return Trend(part, unit, first, last, change, grown <= max(GROWTH * first, SLACK))

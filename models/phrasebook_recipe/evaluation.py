@@ -67,7 +67,8 @@ def evaluate(engine: Engine, corpus: Corpus, items: int = 4000) -> dict[str, Any
     right_scores = sorted(j.translation.score for j in judged if j.is_right)
     min_score = right_scores[int(len(right_scores) * (1 - _KEPT))]
     outside = judge(engine, _draw_outside())
-    half, others = items // 2, len(outside) // 2
+    half = items // 2
+    others = len(outside) // 2
     weights = calibrate([*judged[:half], *outside[:others]])
     return {
         "weights": weights,
@@ -110,7 +111,8 @@ def _rate(
         for pairs in (judged, outside)
     )
     is_right = np.array([j.is_right for j in judged])
-    right, wrong = inside[is_right], inside[~is_right]
+    right = inside[is_right]
+    wrong = inside[~is_right]
     bins = (inside * _BINS).astype(int).clip(max=_BINS - 1)
     return {
         "auc": np.mean(np.sign(right[:, None] - wrong) + 1) / 2,

@@ -82,7 +82,8 @@ def _draw_time(rng: random.Random) -> _Value:
 
 def _draw_relative_time(rng: random.Random) -> _Value:
     """A span of time, such as "in 3 days" or "2 hours ago"."""
-    unit, count = rng.choice(_CODES["spans"]), rng.randrange(1, 100)
+    unit = rng.choice(_CODES["spans"])
+    count = rng.randrange(1, 100)
     count *= rng.choice((1, -1))
     seconds = count * dict(dates.TIMEDELTA_UNITS)[unit]
     return f"{unit} {count}", lambda lang: dates.format_timedelta(

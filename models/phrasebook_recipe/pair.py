@@ -23,7 +23,8 @@ from models.training import Minutes
 _PIECES, _LINES = 1000, 60_000
 #: The included model that defines the sizes of all.
 _SHIPPED = phrasebook.MODEL.with_name("phrasebook-en-fr")
-_SIDES, _SETTINGS = ("source.spm", "target.spm"), "tokenizer_config.json"
+_SIDES = ("source.spm", "target.spm")
+_SETTINGS = "tokenizer_config.json"
 
 
 def train(
@@ -34,7 +35,8 @@ def train(
     """Train a small Marian for one direction, such as `models/phrasebook-en-fr`, or continue
     the last training in `run/`."""
     name = f"phrasebook-{source}-{target}"
-    work, out = Path("run", name), phrasebook.MODEL.with_name(name)
+    work = Path("run", name)
+    out = phrasebook.MODEL.with_name(name)
     corpus = Corpus(phrasebook.load(), (source,), (target,))
     if not (work / IDS_FILE).exists():
         train_tokenizer(corpus, work)
@@ -53,7 +55,8 @@ class PairVocabulary:
     eos, unk = 0, 1
 
     def __init__(self, folder: Path, source: str) -> None:
-        self._tokenizer, self._source = MarianTokenizer(folder, {}), source
+        self._tokenizer = MarianTokenizer(folder, {})
+        self._source = source
         self.ids = self._tokenizer.ids
         self.pad = self.start = self.ids["<pad>"]
 

@@ -217,5 +217,6 @@ class PhrasebookTrainer(Training):
         )
 
     def _pad(self, rows: Sequence[list[int]]) -> torch.Tensor:
-        tensors, padding = list(map(torch.tensor, rows)), self.vocabulary.pad
+        tensors = list(map(torch.tensor, rows))
+        padding = self.vocabulary.pad
         return pad_sequence(tensors, batch_first=True, padding_value=padding)

@@ -244,7 +244,8 @@ class DetectionLearner(Learner):
 
     def _label(self, sample: Sample) -> dict[str, torch.Tensor]:
         """Return the labels, and the boxes as centre and size in shares of the image."""
-        found, ids = self.find_truth(sample), self.model.config.label2id
+        found = self.find_truth(sample)
+        ids = self.model.config.label2id
         height, width, _ = sample.picture.shape
         corners = torch.tensor([(b.left, b.top, b.right, b.bottom) for b in found])
         corners = corners / torch.tensor([width, height, width, height])
@@ -265,7 +266,8 @@ class DetectionLearner(Learner):
             threshold=0.0,
             target_sizes=[sample.picture.shape[:2] for sample in samples],
         )
-        names, keys = self.model.config.id2label, ("labels", "boxes", "scores")
+        names = self.model.config.id2label
+        keys = ("labels", "boxes", "scores")
         return [
             [
                 FigureBox(names[label], *(*box, score))

@@ -157,7 +157,8 @@ def _make_noise(level: int) -> Frame:
 
 def _list_limbs(pose: Sequence[float]) -> list[FigurePart]:
     """A person's head, body, two arms and two legs in the pose; two units high."""
-    shoulders, hip = (0.0, -0.42), (0.0, 0.25)
+    shoulders = (0.0, -0.42)
+    hip = (0.0, 0.25)
     parts = [FigurePart(((0.0, -0.74),), 0.26), FigurePart((shoulders, hip), 0.075)]
     limbs = ((shoulders, 0.6, -1), (shoulders, 0.6, 1), (hip, 0.72, -1), (hip, 0.72, 1))
     for ((x, y), length, side), angle in zip(limbs, pose, strict=True):

@@ -51,7 +51,8 @@ def draw_sample(task: ShapesTask, rng: random.Random) -> Sample:
     aspect = _WIDEST if is_film else _WIDEST ** rng.uniform(-1, 1)
     sides, draw = _PICTURES[task]
     side = rng.randint(*sides)
-    width, height = round(side * max(aspect, 1)), round(side / min(aspect, 1))
+    width = round(side * max(aspect, 1))
+    height = round(side / min(aspect, 1))
     scene = draw(rng, width / height)
     return Sample(scene, _disturb(render(scene, width, height), rng))
 
@@ -130,7 +131,8 @@ def _draw_pair(rng: random.Random) -> _Motion:
     distance = scenes.draw_distance(rng, one, other)
     reach = distance / 2 + max(one.size, other.size)
     start, end = scenes.draw_middle(rng, reach), scenes.draw_middle(rng, reach)
-    quarter, direction = rng.randrange(4), rng.choice((-1, 1))
+    quarter = rng.randrange(4)
+    direction = rng.choice((-1, 1))
     turn_at = rng.uniform(0.3, 0.7)
 
     def move(share: float) -> tuple[Figure, ...]:

