@@ -181,12 +181,12 @@ def create_app(
     )
     arrival = Arrival(telemetry, settings.timeout_s)
     origins = Origins(settings.cors_origins, is_key_required=access.is_required)
-    before = arrival.before, origins.before, check_url, access.check
+    before = arrival.before, origins.before, check_url
     return GatewayApp(
         settings,
         services,
         LoadShedder(admission, models, settings, telemetry),
-        before=[*before, bodies.read_for_route],
+        before=[*before, *access.before, bodies.read_for_route],
         after=[origins.after, arrival.after, read_rest],
     )
 

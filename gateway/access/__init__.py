@@ -1,9 +1,12 @@
 """Decides which clients may use the service, how much, and how often. Keys are off by default;
-then this package loads no libraries for databases.
+then this package adds no work to a request and loads no libraries for databases.
 """
+
+from collections.abc import Sequence
 
 from gateway.access.usage import Usage
 from gateway.http.bodies import Bodies
+from gateway.http.middleware import Before
 from gateway.http.request import Fields, GatewayRequest
 from gateway.settings import Settings
 
@@ -15,9 +18,8 @@ class Access:
 
     #: Whether requests without a key are refused.
     is_required = False
-
-    def check(self, request: GatewayRequest) -> None:
-        """Admit a request, or raise the problem of its key, before its route is called."""
+    #: Middleware that checks keys.
+    before: Sequence[Before] = ()
 
     def read_usage(self, request: GatewayRequest) -> Usage:
         """Return the usage of a request's key this month, and its limit."""
