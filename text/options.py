@@ -89,6 +89,8 @@ def read_source(
 ) -> str | None:
     """Read any language code, preferably as a `known` one: only the model can decide which
     codes it reads. Returns None to identify the language. Raises LanguageNotServed."""
+    if code in known:
+        return code
     language = choose_language(code, known)
     if language == AUTO:
         return None
@@ -108,7 +110,7 @@ def read_candidates(codes: Sequence[str], known: Sequence[str]) -> tuple[str, ..
 
 def read_target(code: str, served: Sequence[str]) -> str:
     """Read the code of a language or variant that is served. Raises LanguageNotServed."""
-    language = choose_language(code, served)
+    language = code if code in served else choose_language(code, served)
     if language not in served:
         raise LanguageNotServed("tgt_lang", code[:40], served)
     return language
