@@ -183,7 +183,8 @@ def test_documents_are_found_by_their_owners(add, storage):
     assert (found.order, found.folder) == (mine.order, mine.folder)
     for folder in (mine.folder, mine.folder.parent):
         assert folder.stat().st_mode & 0o777 == 0o700
-    for document_id in (others.order.id, "0" * 32, "..", "../x", ""):
+    theirs = f"../{others.order.owner}/{others.order.id}"
+    for document_id in (others.order.id, theirs, "0" * 32, "..", ""):
         with pytest.raises(Gone):
             storage.find(KEY, document_id)
     with pytest.raises(Gone):
