@@ -67,6 +67,9 @@ def up(
     lifecycle.up(wanted, timeout_s=timeout_s, bundled=bundle)
 
 
+command("join")(up)
+
+
 @command()
 def join(
     *,
