@@ -191,22 +191,19 @@ def complete(wanted: Stack, last: Stack | None) -> Stack:
     """Return the wanted stack, with the missing options as at the last start."""
     last = last or Stack(wanted.run, UNSAID)
     maps = (wanted.map, last.map, catalog.MAP)
-    kept = replace(
+    if wanted.backend not in (None, last.backend):
+        last = replace(last, address=None, head=None, is_door=wanted.is_door)
+    return replace(
         wanted,
         map=next(path for path in maps if path != UNSAID),
         model=wanted.model or last.model,
         port_offset=wanted.port_offset or last.port_offset,
         tls=wanted.tls or last.tls,
         backend=wanted.backend or last.backend,
-        settings=(last.settings or {}) | (wanted.settings or {}),
-    )
-    if kept.backend != last.backend:
-        return kept
-    return replace(
-        kept,
         address=wanted.address or last.address,
         head=wanted.head or last.head,
         is_door=wanted.is_door if wanted.head else last.is_door,
+        settings=(last.settings or {}) | (wanted.settings or {}),
     )
 
 
