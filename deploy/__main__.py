@@ -67,9 +67,6 @@ def up(
     lifecycle.up(wanted, timeout_s=timeout_s, bundled=bundle)
 
 
-command("join")(up)
-
-
 @command()
 def join(
     *,
