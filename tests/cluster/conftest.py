@@ -1,21 +1,13 @@
 """Three Ray machines in network namespaces, and a gateway that sends them requests."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-import catalog
-from benchmarks.instruments.cluster import (
-    NamespaceCluster,
-    start_cluster,
-    write_map,
-    write_model,
-)
 from benchmarks.instruments.generator import Request, Target
-from benchmarks.instruments.namespaces import find_obstacle
+from tests.cluster.machines import NamespaceCluster, serve, write_map, write_model
 
 #: Every machine but the head has a GPU, which Ray counts and no model uses.
 _OPTIONS = ("--num-gpus=0", "--num-gpus=1", "--num-gpus=1")
@@ -39,25 +31,6 @@ def map_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
         max_replicas_per_machine=2,
         gpus=0.5,
     )
-
-
-@contextmanager
-def serve(
-    folder: Path,
-    map_path: Path,
-    *,
-    options: Sequence[str] = (),
-    environment: Mapping[str, str],
-    has_gpus: bool = False,
-) -> Iterator[NamespaceCluster]:
-    """Start three machines that serve a map."""
-    if obstacle := find_obstacle():
-        pytest.skip(obstacle)
-    environment = {**environment, "BABELGATE_CACHE": str(folder / "cache")}
-    with start_cluster(folder, 3, options=options, environment=environment) as started:
-        started.deploy(catalog.load(map_path, is_cluster=True), has_gpus=has_gpus)
-        started.wait_until_whole()
-        yield started
 
 
 @pytest.fixture(scope="module")

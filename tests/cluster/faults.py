@@ -8,9 +8,9 @@ from collections.abc import Callable
 import psutil
 
 from benchmarks.instruments import running
-from benchmarks.instruments.cluster import NamespaceCluster, wait_until
 from benchmarks.instruments.generator import Target, ask_within
-from benchmarks.instruments.namespaces import Host
+from tests.cluster.machines import NamespaceCluster, wait_until
+from tests.cluster.namespaces import Host
 from tests.e2e.real_stack import keep_asking
 
 #: The time limit of each request.

@@ -10,17 +10,17 @@ from pathlib import Path
 import psutil
 import pytest
 
-from benchmarks.instruments.cluster import (
+from benchmarks.instruments.generator import ask_within
+from ray_backend.bulk.executor import STOPPED
+from tests.cluster.faults import LIMIT_MS
+from tests.cluster.machines import (
     NamespaceCluster,
+    serve,
     wait_until,
     write_map,
     write_model,
 )
-from benchmarks.instruments.generator import ask_within
-from benchmarks.instruments.namespaces import Host
-from ray_backend.bulk.executor import STOPPED
-from tests.cluster.conftest import serve
-from tests.cluster.faults import LIMIT_MS
+from tests.cluster.namespaces import Host
 from tests.e2e.real_stack import keep_asking, write_command
 from tests.e2e.test_bulk_on_ray import COMMAND, TEXTS, WORKER, Place, end, wait_for
 

@@ -10,19 +10,14 @@ import pytest
 import requests
 
 import catalog
-from benchmarks.instruments.cluster import (
-    NamespaceCluster,
-    wait_until,
-    write_map,
-    write_model,
-)
 from benchmarks.instruments.generator import Target
-from benchmarks.instruments.namespaces import Host
 from contract.problems import CONTENT_TYPE
 from ray_backend.deployment import explain_unplaced
 from ray_backend.nodes import PORTS
 from tests.cluster import faults
 from tests.cluster.faults import list_pids, suffer
+from tests.cluster.machines import NamespaceCluster, wait_until, write_map, write_model
+from tests.cluster.namespaces import Host
 from tests.programs import run
 
 #: Shorter than the absence that the docs allow, but longer than until others notice.

@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 
 from benchmarks.__main__ import app
 from benchmarks.instruments import running
-from benchmarks.instruments.cluster import write_model
 from benchmarks.measure import batches
 from handlers.base import Outcome, TaskError
+from tests.cluster.machines import write_model
 
 pytestmark = pytest.mark.slow
 

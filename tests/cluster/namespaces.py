@@ -3,7 +3,6 @@ then makes a host fail: it kills the host's processes or removes its cable.
 """
 
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -12,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import psutil
+import pytest
 
 from benchmarks.instruments import running
 from deploy.stack import StackError
@@ -50,27 +50,18 @@ class Host:
             running.kill(left)
 
 
-def find_obstacle() -> str | None:
-    """Return the reason why no network can be made here, or None if it can."""
-    if os.geteuid() != 0:
-        return "only root can create network namespaces"
-    if not shutil.which("ip"):
-        return "ip is missing: apt-get install iproute2"
-    probe = f"bg-probe-{os.getpid()}"
-    done = subprocess.run(["ip", "netns", "add", probe], capture_output=True, text=True)
-    if done.returncode != 0:
-        return f"this kernel allows no network namespaces: {done.stderr.strip()}"
-    _run_ip("ip", "netns", "del", probe)
-    return None
-
-
 @contextmanager
 def lay_network(count: int) -> Iterator[tuple[Host, ...]]:
     """Create `count` hosts that reach each other and this machine while the block lasts. Then
     their processes are killed and the hosts removed, even if this process is killed before.
-    Raises StackError."""
-    if obstacle := find_obstacle():
-        raise StackError(obstacle)
+    Skips the test if only another user or kernel can do that. Raises StackError."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can create network namespaces")
+    probe = f"bg-probe-{os.getpid()}"
+    done = subprocess.run(["ip", "netns", "add", probe], capture_output=True, text=True)
+    if done.returncode != 0:
+        pytest.skip(f"this kernel allows no network namespaces: {done.stderr.strip()}")
+    _run_ip("ip", "netns", "del", probe)
     number = _add_bridge()
     hosts = tuple(
         Host(f"bg{number}-{host}", f"{_PREFIX}.{number}.{host}")

@@ -17,8 +17,8 @@ from typing import Any
 import psutil
 import requests
 
+import catalog
 from benchmarks.instruments import running
-from benchmarks.instruments.namespaces import Host, lay_network
 from catalog import Catalog
 from catalog.sections import ClusterSection
 from contract import durable, variables
@@ -28,6 +28,7 @@ from ray_backend import nodes
 from ray_backend.config import make_config
 from ray_backend.deployment import Dashboard, ReplicaStatus, read_key
 from ray_backend.nodes import PORTS, Node
+from tests.cluster.namespaces import Host, lay_network
 
 #: Enough memory for Serve's messages, and more workers than Ray would start on two cores.
 _OPTIONS = "--object-store-memory=80000000 --num-cpus=4"
@@ -48,9 +49,9 @@ class NamespaceCluster:
     hosts: tuple[Host, ...]
     folder: Path
     #: Additional options of each host's `ray start`, in the order of the hosts.
-    options: Sequence[str] = ()
+    options: Sequence[str]
     #: Additional environment variables of Ray's processes.
-    environment: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str]
     #: The last deployed configuration.
     config: dict[str, Any] = field(default_factory=dict)
     #: The last `ray start` of each host.
@@ -126,10 +127,6 @@ class NamespaceCluster:
         for host in self.hosts:
             self._end(host)
             self.find_node(host).link.unlink(missing_ok=True)
-
-    def deploy(self, models: Catalog, *, has_gpus: bool = False) -> None:
-        """Serve these models and stop all others. Raises DashboardError."""
-        self.put(self.write(models, has_gpus=has_gpus))
 
     def write(self, models: Catalog, *, has_gpus: bool) -> dict[str, Any]:
         """Return the configuration that serves only these models."""
@@ -210,21 +207,26 @@ def name_ingress(address: str) -> str:
 
 
 @contextmanager
-def start_cluster(
+def serve(
     folder: Path,
-    count: int,
+    map_path: Path,
     *,
     options: Sequence[str] = (),
-    environment: Mapping[str, str] | None = None,
+    environment: Mapping[str, str],
+    has_gpus: bool = False,
 ) -> Iterator[NamespaceCluster]:
-    """Run Ray on `count` hosts during the block, each with its `options`. Raises StackError."""
-    with lay_network(count) as hosts:
-        cluster = NamespaceCluster(hosts, folder, options, environment or {})
+    """Run three hosts that serve a map, each with its `options`. Raises StackError."""
+    environment = {**environment, "BABELGATE_CACHE": str(folder / "cache")}
+    with lay_network(3) as hosts:
+        cluster = NamespaceCluster(hosts, folder, options, environment)
         try:
             _prepare(cluster)
             for host in hosts:
                 cluster.start(host)
                 wait_until(cluster.dashboard.list_machines, "the dashboard answers")
+            models = catalog.load(map_path, is_cluster=True)
+            cluster.put(cluster.write(models, has_gpus=has_gpus))
+            cluster.wait_until_whole()
             yield cluster
         finally:
             cluster.end()
