@@ -115,14 +115,13 @@ class Replica:
 
     def check_health(self) -> None:
         """Raise Stuck if a batch takes longer than the map's `response_timeout`."""
-        if self._is_stuck:
-            limit_s = self._settings.response_timeout
-            raise Stuck(f"A batch has run for longer than {limit_s} s.")
+        if fault := self._find_fault():
+            raise Stuck(fault)
 
     def close(self) -> None:
         """Accept no more rows, and wait for the accepted ones unless the batch is stuck."""
         self._is_closed = True
-        self._batcher.close(0 if self._is_stuck else _DRAIN_S)
+        self._batcher.close(0 if self._find_fault() else _DRAIN_S)
 
     async def _answer_row(self, request: Request) -> Result:
         """Answer a row. An error is the row's result; no text of its user is logged."""
@@ -152,20 +151,18 @@ class Replica:
             expected = "expected the cluster's key as Authorization: Bearer KEY"
             raise TaskError("invalid-key", expected)
 
-    @property
-    def _is_stuck(self) -> bool:
+    def _find_fault(self) -> str:
+        """Return the reason to replace this process, a batch that is stuck; else nothing."""
         # A batch begins once its model is loaded, which may take longer.
         back_at = math.inf if self._handler.load_left_s else self._handler.back_at
         batch_s = time.monotonic() - max(back_at, self._began_at)
-        return batch_s > self._settings.response_timeout
+        limit_s = self._settings.response_timeout
+        is_stuck = batch_s > limit_s
+        return f"A batch has run for longer than {limit_s} s." if is_stuck else ""
 
     def _describe_state(self) -> dict[str, Any]:
         """Return the fields of the gateway's `ModelState`."""
-        reason = _STOPPING if self._is_closed else ""
-        try:
-            self.check_health()
-        except Stuck as error:
-            reason = str(error)
+        reason = self._find_fault() or (_STOPPING if self._is_closed else "")
         return {
             "is_ready": not reason,
             "batch_size": self._settings.batch_size,
