@@ -330,7 +330,7 @@ async def test_a_batch_that_hangs_makes_the_replica_unhealthy(serve: Serve, held
     client.replica.check_health()
     hanging = asyncio.create_task(client.ask(b"a"))
     await held.wait_for_batch()
-    await wait_until(client.replica._find_fault)
+    await wait_until(lambda: bool(client.replica._find_fault()))
     state = (await client.ask(method="GET")).content
     assert state["is_ready"] is False
     assert state["reason"] == "A batch has run for longer than 1 s."
