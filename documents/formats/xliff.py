@@ -136,7 +136,7 @@ class _Reader:
         source = unit.contents.get("seg-source") or unit.contents.get("source")
         if source is None or not source.raw:
             return
-        said = "".join(p.raw for p in source.pieces if p.role is PieceRole.TEXT)
+        said = " ".join(p.raw for p in source.pieces if p.role is PieceRole.TEXT)
         if has_letter(said) and not is_prose(said):
             return  # Symfony has keys as sources
         prefix, end = source.tag.name.removesuffix(_shorten(source.tag)), source.end
