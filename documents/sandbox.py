@@ -114,7 +114,8 @@ class Sandbox:
                 if not chunk:
                     return _read_answer(received)
                 received += chunk
-        self.close()  # it may be stuck; the next request starts another
+        with self._lock:
+            self.close()  # it may be stuck; the next request starts another
         raise LimitExceeded("time")
 
     def _send_request(self, data: bytes) -> socket.socket:
@@ -224,12 +225,10 @@ def _limit(allowance: Allowance) -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     with suppress(OSError):  # the first to be killed if the machine runs out of memory
         Path("/proc/self/oom_score_adj").write_text("1000")
-    taken = (
-        int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    )
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
     for kind, most in (
         (resource.RLIMIT_CORE, 0),  # a core dump would contain the document's text
-        (resource.RLIMIT_AS, taken + allowance.memory_bytes),
+        (resource.RLIMIT_AS, pages * resource.getpagesize() + allowance.memory_bytes),
         (resource.RLIMIT_CPU, allowance.cpu_s),
         (resource.RLIMIT_FSIZE, allowance.written_bytes),
     ):

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -138,6 +139,16 @@ def test_a_server_that_is_killed_or_stands_still_is_replaced(hostile, number):
     with suppress(WorkerEnded, LimitExceeded):
         ask(hostile, "answer", replace(AMPLE, time_s=0.5), what=2)
     assert ask(hostile, "answer", what=3) == 3
+
+
+def test_threads_replace_a_server_one_at_a_time(hostile):
+    assert ask(hostile, "answer", what=1) == 1
+    with ThreadPoolExecutor(1) as pool:
+        hung = pool.submit(ask, hostile, "sleep", replace(AMPLE, time_s=1))
+        time.sleep(0.5)
+        with hostile._lock, pytest.raises(TimeoutError):  # another thread starts one
+            hung.result(1)
+        assert isinstance(hung.exception(LIMIT_S), LimitExceeded)
 
 
 PROGRAM = f"""
