@@ -54,7 +54,7 @@ _UNSPACED = (
 )
 _URL_CHARACTER = (
     rf"(?:[^\s<>\"'`{{}}|\\^\[\]、。，！？「」（）{_UNSPACED}]|(?<=[/=_{_UNSPACED}-])[{_UNSPACED}]"
-    r"|\{[\w.]++\}|\[[\w.:%-]*+\]|\]\((?=http))"  # Markdown's `[http://a](http://a)`
+    r"|\{[\w.]++\}|\[[\w.:%$,-]*+\]|\]\((?=http))"  # Markdown's `[http://a](http://a)`
 )
 #: The ending of a version: `2.0.0-rc.1`.
 _PRERELEASE = r"(?:-(?:alpha|beta|dev|pre|preview|rc|snapshot)(?:\.?\d++)?+)?+"
@@ -68,8 +68,8 @@ _NUMBER = re.compile(
 #: A picture with its variation and skin tone, or the letters of a region's flag.
 _PICTURE = r"\p{Extended_Pictographic}[\uFE0E\uFE0F\p{EMod}\U000E0020-\U000E007F]*+"
 _WORD = r"\p{Latin}\p{Cyrillic}\p{Greek}\d_"
-#: `\n` in the strings of programs, but not in `\new`, `C:\NVIDIA` or `\\NAS`.
-WRITTEN_BREAK = r"\\[nNrt](?<!(?:\b[A-Za-z]:|\\)\\.)(?![a-z])"
+#: `\n` in the strings of programs, but not in `\new`, `C:\Neu`, `\\NAS` or `Files\NVIDIA`.
+WRITTEN_BREAK = r"\\(?:[nrt]|N(?![A-Z]{2}))(?<!(?:\b[A-Za-z]:|\\)\\.)(?![a-z])"
 #: If two kinds match at the same place, the first in this list wins. To keep the search
 #: linear, no repeat backtracks, and none runs past a place where its own kind can begin.
 _KINDS = {

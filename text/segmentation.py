@@ -29,9 +29,12 @@ _BULLETS = "[・●○■□◆◇※①-⑳]"
 #: Indentation and a list's bullet or number, a heading's or a quotation's sign.
 _LEAD = regex.compile(rf"\s*+(?:(?:{_SIGNS}|\d{{1,3}}\.)\s++|{_BULLETS}\s*+)*+")
 _LEAD_WITH_ORDINALS = regex.compile(rf"\s*+(?:(?:{_SIGNS})\s++|{_BULLETS}\s*+)*+")
+#: What follows `\n` inside a sentence: `Press \n to go on.`
+_MORE = r"[ ]\p{Ll}|[.,;:!?)\]}|/'\"$](?!\w)"
 #: A line with its breaks, real ones and those in programs.
 _LINES = regex.compile(
-    rf"(?:[^\t\n\v\f\r\u2028\u2029\\]++|(?!{WRITTEN_BREAK})\\)*+"
+    rf"(?:[^\t\n\v\f\r\u2028\u2029\\]++|(?:{WRITTEN_BREAK})++(?={_MORE})"
+    rf"|(?!{WRITTEN_BREAK})\\)*+"
     rf"(?:(?:[\t\n\v\f\r\u2028\u2029]|{WRITTEN_BREAK})++|$)"
 )
 #: A sign inside a name or an address: `ASP.NET`, `.PDF`, `{major}.{minor}`; Khmer's "etc.".

@@ -28,6 +28,7 @@ from text.langid import Identifier
 from text.options import HTML_TAGS, Tags
 from text.orthography import mend, to_capitals
 from text.placeholders import find_protected, restore
+from text.segmentation import _LINES
 from text.terms import Terms, find_terms
 from text.variants import convert
 
@@ -153,6 +154,7 @@ WORKS: dict[str, tuple[Callable[[str], object], list[str]]] = {
         find_protected,
         ["{\\a", "\\n", "%a", "<@", "<:a", "http://[]("],
     ),
+    "lines": (_LINES.findall, ["\\n", "\\n ", "\\N.", "\\", "\t"]),
     "HTML or plain": (_MARKUP.search, ["&", "&a", "&#", "<"]),
     "mended": (mend_both_ways, ["!", "¿", "“", "a? ", "か。", ". "]),
     "capitals of Greek": (lambda text: to_capitals(text, "el"), ["άι η\u0301 "]),
