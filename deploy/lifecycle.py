@@ -389,12 +389,9 @@ def check_edited(stack: Stack, nginx: Path, map_path: Path | None) -> None:
     }  # fmt: skip
     if map_path:
         checks[_GUNICORN] = [
-            str(program),
-            "--check-config",
-            "--config",
-            f"{ROOT}/{_GUNICORN}",
+            str(program), "--check-config", "--config", f"{ROOT}/{_GUNICORN}",
             "gateway.app:create_app()",
-        ]
+        ]  # fmt: skip
     environment = stack.environment() | {variables.MAP.name: str(map_path)}
     del environment[variables.PROMETHEUS.name]  # the stack would keep its counters
     for file, command in checks.items():

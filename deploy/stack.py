@@ -335,8 +335,11 @@ class Stack:
         """Raise StackError if another program listens on one of the stack's ports, except for
         those `owned` by the running stack."""
         places = {LOOPBACK, self.node.address}
-        for port in self.ports:
-            if port not in owned and any(is_taken(port, place) for place in places):
+        asked = [(port, place) for port in self.ports for place in places]
+        if self.is_door and _IPV6.exists():
+            asked.append((DOOR + self.port_offset, "::1"))  # only nginx listens on IPv6
+        for port, place in asked:
+            if port not in owned and is_taken(port, place):
                 raise StackError(
                     f"Port {port} is taken by another program. Stop it, "
                     "or move all ports with --port-offset."
@@ -362,7 +365,8 @@ def move_ports(text: str, offset: int) -> str:
 
 def is_taken(port: int, address: str = LOOPBACK) -> bool:
     """Whether a program listens on this port."""
-    with socket.socket() as probe:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.socket(family) as probe:
         return probe.connect_ex((address, port)) == 0
 
 

@@ -326,12 +326,15 @@ def test_way_is_made_for_another_stack(wanted, ended, change, is_new):
     assert ended == ([wanted] if is_new else [])
 
 
-def test_a_port_that_is_taken_ends_nothing(wanted: Stack, ended: list[Stack]):
-    on_ray = replace(wanted, backend="ray")
-    port = 7801 + wanted.port_offset
+@pytest.mark.parametrize(
+    ("address", "family"), [("127.0.0.1", socket.AF_INET), ("::1", socket.AF_INET6)]
+)
+def test_a_port_that_is_taken_ends_nothing(wanted, ended, address, family):
+    running = replace(wanted, port_offset=wanted.port_offset + 1)
+    port = 7777 + wanted.port_offset
     taken = pytest.raises(StackError, match=f"Port {port} is taken")
-    with socket.create_server(("127.0.0.1", port)), taken:
-        lifecycle.make_way(on_ray, wanted)
+    with socket.create_server((address, port), family=family), taken:
+        lifecycle.make_way(wanted, running)
     assert ended == []
 
 
