@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -143,11 +142,12 @@ def test_a_server_that_is_killed_or_stands_still_is_replaced(hostile, number):
 
 def test_threads_replace_a_server_one_at_a_time(hostile):
     assert ask(hostile, "answer", what=1) == 1
+    sent, limits = threading.Event(), replace(AMPLE, time_s=1)
     with ThreadPoolExecutor(1) as pool:
-        hung = pool.submit(ask, hostile, "sleep", replace(AMPLE, time_s=1))
-        time.sleep(0.5)
+        hung = pool.submit(hostile.run, {"deed": "sleep"}, limits, sent.set)
+        assert sent.wait(LIMIT_S)
         with hostile._lock, pytest.raises(TimeoutError):  # another thread starts one
-            hung.result(1)
+            hung.result(2)
         assert isinstance(hung.exception(LIMIT_S), LimitExceeded)
 
 
