@@ -64,18 +64,21 @@ def check_directory(directory: Path, task: str) -> None:
         raise ModelError(
             f"{directory} is not a model for {task}: it lacks {', '.join(missing)}"
         )
-    for name in filter(None, list_weights(names)):
-        with (directory / name).open("rb") as file:
-            if file.read(len(_POINTER)) == _POINTER:
-                raise ModelError(
-                    f"{directory / name} is a pointer of Git LFS: run `git lfs pull` there"
-                )
+    for path in (directory / name for name in list_weights(names) if name):
+        try:
+            with path.open("rb") as file:
+                start = file.read(len(_POINTER))
+        except OSError as error:
+            raise ModelError(f"{path} cannot be read: {error.strerror}") from error
+        if start == _POINTER:
+            raise ModelError(
+                f"{path} is a pointer of Git LFS: run `git lfs pull` there"
+            )
     if task == TRANSLATION:
         return  # `missing_files` has identified its family
     key, expected = "architectures", _CLASSES.get(task, "")
     found = read_object(directory / "config.json").get(key)
-    classes = found if isinstance(found, list) else [found]
-    if not any(expected in str(name) for name in classes):
+    if expected not in str(found):
         raise ModelError(
             f"{directory}/config.json: {key} is {found!r}, expected {expected!r}"
         )

@@ -48,6 +48,10 @@ def test_weights_that_a_clone_without_git_lfs_lacks_are_named(directory: Path):
     (directory / "model.safetensors").write_text(pointer)
     with pytest.raises(ModelError, match="model.safetensors is a pointer of Git LFS"):
         check_directory(directory, "captioning")
+    (directory / "model.safetensors").unlink()
+    (directory / "model.safetensors").mkdir()
+    with pytest.raises(ModelError, match="model.safetensors cannot be read: Is a"):
+        check_directory(directory, "captioning")
 
 
 def test_a_model_of_another_task_is_refused_with_what_it_is(directory: Path):
