@@ -100,7 +100,7 @@ _KINDS = {
     rf"|(?<![{_WORD}:]):[+-]1:",
     # A value, `:name` or `@name`, but not a clock, a smiley, or a colon after a word.
     "value": rf"(?<![^\s(\[\"'«„“‘>])(?::[a-zA-Z_][a-zA-Z0-9_]++(?!:)"
-    rf"|@[a-zA-Z_][a-zA-Z0-9_]++)(?![{_WORD}@])",
+    rf"|@[a-zA-Z_][a-zA-Z0-9_]++(?:[./-][a-zA-Z0-9_]++)*+)(?![{_WORD}@])",
     "quantity": rf"(?<![{_WORD}.,])[-+−]?+{_AMOUNT}(?:[.,]\d++)*+[ \u00a0\u202f]?+"
     rf"(?:{'|'.join(_UNITS)})(?![{_WORD}])",
     "version": rf"(?:[vV](?<![{_WORD}.,-].)\d++(?:\.\d++)*+"
