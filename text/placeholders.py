@@ -93,9 +93,8 @@ _KINDS = {
     rf"|@(?<![{_WORD}.]@)(?:\.[a-z]++)?+:(?:\([^()\s]++\)|[a-zA-Z_]\w*+(?:[.-]\w++)*+)",
     "printf": r"%%|%\(\w++\)[#0 +-]*+\d*+(?:\.\d++)?+[a-zA-Z]"
     r"|%(?:\d++\$)?+[#0+-]*+\d*+(?:\.\d++)?+"
-    rf"(?:hh|ll|[hlLqjzt])?[diouxXeEfFgGaAcspn@](?![{_WORD}])"
-    # Qt's `%1`, but not `%50`, 50 % in Turkish.
-    rf"|%(?<![{_WORD}%]%)L?+[1-9](?![{_WORD}%$]|[.,]\d)",
+    rf"(?:hh|ll|[hlLqjzt])?[diouxXeEfFgGaAcspn@](?![{_WORD}])",
+    "argument": rf"%(?<![{_WORD}%]%)L?+[1-9](?![{_WORD}%$]|[.,]\d)",  # of Qt, `%1`
     "shortcode": rf"(?<![{_WORD}:]):(?=[0-9_+-]*+[a-z])[a-z0-9_+-]++:(?![{_WORD}:])"
     rf"|(?<![{_WORD}:]):[+-]1:",
     # A value, `:name` or `@name`, but not a clock, a smiley, or a colon after a word.
@@ -134,6 +133,8 @@ _TRACE = re.compile(
     r"[\d`@{%:<\\©®\u2000-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0010ffff]|[wW]{3}\.|\$[a-zA-Z]"
 )
 _DIGIT = re.compile(r"\d")
+#: Qt's first argument. Without it, `%5` is 5 % in Turkish.
+_FIRST_ARGUMENT = re.compile(r"%L?1(?!\d)")
 _ANY, _WITHOUT_DIGITS = _compile(), _compile(*_WITH_DIGITS)
 #: Signs that end a sentence or a bracket do not belong to an address.
 _AFTER_ADDRESS = ".,;:!?)»”’'\"。，、！？；：》】।؟،؛۔។"
@@ -150,6 +151,7 @@ def find_protected(text: str) -> list[Placeholder]:
     if not _TRACE.search(text):
         return []
     placeholders = list[Placeholder]()
+    has_arguments = _FIRST_ARGUMENT.search(text) is not None
     pattern = _ANY if _DIGIT.search(text) else _WITHOUT_DIGITS
     for match in pattern.finditer(text):
         found = match[0]
@@ -159,6 +161,8 @@ def find_protected(text: str) -> list[Placeholder]:
             if is_open and match[0].startswith(")", len(found)):
                 found += ")"  # as in `https://a.b/C_(language)`
         elif match.lastgroup == "version" and _NUMBER.fullmatch(found):
+            continue
+        elif match.lastgroup == "argument" and not has_arguments:
             continue
         end = match.start() + len(found)
         role = Role.LOOSE if match.lastgroup in _LOOSE else Role.WORD
