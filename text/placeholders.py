@@ -155,18 +155,18 @@ def find_protected(text: str) -> list[Placeholder]:
     pattern = _ANY if _DIGIT.search(text) else _WITHOUT_DIGITS
     for match in pattern.finditer(text):
         found = match[0]
-        if match.lastgroup == "url":
+        kind = match.lastgroup
+        if kind == "url":
             found = found.rstrip(_AFTER_ADDRESS)
             is_open = found.count("(") > found.count(")")
             if is_open and match[0].startswith(")", len(found)):
                 found += ")"  # as in `https://a.b/C_(language)`
-        elif match.lastgroup == "version" and _NUMBER.fullmatch(found):
-            continue
-        elif match.lastgroup == "argument" and not has_arguments:
+        is_number = kind == "version" and _NUMBER.fullmatch(found)
+        if is_number or (kind == "argument" and not has_arguments):
             continue
         end = match.start() + len(found)
-        role = Role.LOOSE if match.lastgroup in _LOOSE else Role.WORD
-        if match.lastgroup == "tag" and found[-2] != "/":
+        role = Role.LOOSE if kind in _LOOSE else Role.WORD
+        if kind == "tag" and found[-2] != "/":
             role = Role.CLOSING if found[1] == "/" else Role.OPENING
         placeholders.append(Placeholder(match.start(), end, found, role))
     lone = find_lone(placeholders)  # `<1>` may be a footnote
