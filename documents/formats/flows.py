@@ -4,6 +4,7 @@ blocks, with its inline elements, is a sentence.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import partial
@@ -137,6 +138,6 @@ def _insert(
                 last.tail = None
                 add(last)
         elif isinstance(part.shell, Element):
-            last = part.shell
+            last = deepcopy(part.shell)  # the arms of a message may repeat it
             add(last)
             _insert(last, part.parts)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import chain, groupby, starmap
 from pathlib import Path
@@ -100,10 +100,6 @@ class Span:
     def __post_init__(self) -> None:
         object.__setattr__(self, "is_filled", has_text(self.parts))
 
-    def fill(self, parts: Sequence[Part]) -> Span:
-        """Return the same span with other parts."""
-        return Span(self.shell, parts, self.key)
-
 
 Part: TypeAlias = str | Atom | Span
 
@@ -140,7 +136,7 @@ def _merge(parts: list[Part], tidy: Callable[[str], str]) -> Part:
         atoms = (part.elements for part in parts if isinstance(part, Atom))
         return Atom(tuple(chain.from_iterable(atoms)))
     inner = (part.parts for part in parts if isinstance(part, Span))
-    return first.fill(join(chain.from_iterable(inner), tidy))
+    return replace(first, parts=join(chain.from_iterable(inner), tidy))
 
 
 def has_text(parts: Sequence[Part]) -> bool:
@@ -211,7 +207,7 @@ def read_fragment(fragment: str, parts: Sequence[Part]) -> list[Part]:
             seen.add(found)
         elif is_end:
             inner = opened.pop()
-            opened[-1].append(part.fill(inner))
+            opened[-1].append(replace(part, parts=inner))
         else:
             opened.append([])
     (read,) = opened
@@ -234,7 +230,7 @@ def make_slots(
         return make_slots(
             span.parts,
             lambda inner, language: build(
-                [*before, span.fill(inner), *after], language
+                [*before, replace(span, parts=inner), *after], language
             ),
         )
     text = "".join(list_texts(middle))

@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lxml import etree
 
@@ -183,9 +183,11 @@ class Runs:
                     owner = self.open_run(paragraph, own) if is_in_run else paragraph
                     owner.append(element)
             elif isinstance(part.shell, Container):
-                shell = part.shell
-                paragraph.append(shell.outer)
-                self._fill(shell.inner, shell.base, part.parts, language)
+                outer = deepcopy(part.shell.outer)  # a message's arms may repeat it
+                content = find(outer, "w:sdtContent")
+                paragraph.append(outer)
+                inner = outer if content is None else content
+                self._fill(inner, part.shell.base, part.parts, language)
             elif isinstance(part.shell, Style):
                 self._fill(paragraph, part.shell, part.parts, language)
 
@@ -236,7 +238,8 @@ def _hide_space(parts: Iterable[Part]) -> Iterator[Part]:
             last = part
         else:
             space = "".join(list_texts([part]))
-            part = last = last.fill([space]) if isinstance(last, Span) else space
+            last = replace(last, parts=[space]) if isinstance(last, Span) else space
+            part = last
         yield part
 
 

@@ -56,6 +56,13 @@ def test_words_change_places_and_keep_their_formats():
     assert expected in written
 
 
+def test_the_arms_of_a_message_may_repeat_a_link():
+    source = pack_odf("<text:p>{n, plural, other {<text:a>it</text:a> #}}</text:p>")
+    new = '{few {<g id="1">A</g>} other {<g id="1">B</g>}}'
+    written = unpack(translate("a.odt", source, lambda _: new))["content.xml"].decode()
+    assert "{few {<text:a>A</text:a>} other {<text:a>B</text:a>}}" in written
+
+
 BODIES = find_group("bodies")["rows"]
 
 

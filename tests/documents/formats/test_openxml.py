@@ -66,6 +66,14 @@ def test_words_change_places_and_keep_their_formats():
     )
 
 
+def test_the_arms_of_a_message_may_repeat_a_link_and_a_control():
+    paragraph = run("{n, plural, other {") + LINK + paragraphs.CONTROL + run("}}")
+    arm = '<g id="1">A</g><g id="2">B</g>'
+    written = write_paragraph(paragraph, f"{{few {{{arm}}} other {{{arm}}}}}", "ru")
+    found = re.findall("<w:hyperlink|<w:sdtContent|<w:t>[AB]", written)
+    assert found == 2 * ["<w:hyperlink", "<w:t>A", "<w:sdtContent", "<w:t>B"]
+
+
 @pytest.mark.parametrize(
     ("target", "properties"),
     [
