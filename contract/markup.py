@@ -34,7 +34,7 @@ _ENDED_BY: Mapping[str, Collection[str]] = {
     ),
     **dict.fromkeys(("dd", "dt"), ("dd", "dt")),
     **dict.fromkeys(("td", "th"), ("tbody", "td", "tfoot", "th", "tr")),
-    **dict.fromkeys(("tbody", "thead"), ("tbody", "tfoot")),
+    **dict.fromkeys(("tbody", "tfoot", "thead"), ("tbody", "tfoot")),
     "li": ("li",),
     "optgroup": ("optgroup",),
     "option": ("optgroup", "option"),
