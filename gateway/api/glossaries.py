@@ -68,7 +68,8 @@ def make_blueprints(services: Services) -> list[Blueprint]:
     """Return the routes of glossaries."""
     service = services.translation
     blueprint = Blueprint("glossaries", __name__)
-    ask = service.glossaries.ask
+    glossaries = service.glossaries
+    ask = glossaries.ask
 
     @blueprint.post("/glossaries")
     @describe(
@@ -78,14 +79,11 @@ def make_blueprints(services: Services) -> list[Blueprint]:
         made="id",
     )
     def create(request: GatewayRequest) -> GlossaryInfo:
-        reading = read_upload(
-            request, service.glossaries, OurGlossary.__name__, _translate
-        )
+        reading = read_upload(request, glossaries, OurGlossary.__name__, _translate)
         for draft in reading.drafts:
             _check_languages(draft, service)
         limits = service.settings
-        made = ask(lambda storage: storage.create(request.owner, reading, limits))
-        shown = _show(made)
+        shown = _show(ask(lambda s: s.create(request.owner, reading, limits)))
         if reading.warnings:
             shown["warnings"] = [*reading.warnings]
         return shown
