@@ -271,7 +271,8 @@ def _place_languages(
 ) -> tuple[dict[tuple[str, str], Model], dict[str, Fallback]]:
     """Return the routes and fallbacks of translation. A fallback is another language's model,
     on the same devices if there is one, or else an additional model."""
-    section, cluster = found.translation, found.find_placement(TRANSLATION)
+    section = found.translation
+    cluster = found.find_placement(TRANSLATION)
     places: list[tuple[TranslationSection, tuple[str, ...]]] = []
     served: list[list[str]] = []
 
@@ -300,7 +301,8 @@ def _place_languages(
     if section.placement == "language":
         for code, number in own.items():
             names[number] = code
-    taken, models = Counter(names), list[Model]()
+    taken = Counter(names)
+    models = list[Model]()
     for (settings, at), name, languages in zip(places, names, served, strict=True):
         if taken[name] > 1 and settings != section.narrow():
             weights = settings.model, settings.engine, settings.compute_type

@@ -36,13 +36,16 @@ def pack(
 ) -> None:
     """Write a bundle of the map's pulled checkpoints; `model` replaces the map's translation
     model. The same checkpoints make identical bundles. Raises OSError or CatalogError."""
-    digests, content = Digests(), read_file(map_path)
+    digests = Digests()
+    content = read_file(map_path)
     if model and "cuda_id" in content:
         own = TranslationSection.model_validate(content.get(TRANSLATION, {}))
         content[TRANSLATION] = own.replace_model(model).model_dump(exclude_unset=True)
     members: dict[str, Path | bytes] = {_CONSTRAINTS: ROOT / _CONSTRAINTS}
     for each in needed:
-        name, files, task = _name(each), _list_files(each), each.models[0].task
+        name = _name(each)
+        files = _list_files(each)
+        task = each.models[0].task
         members |= {f"hub/{name}/{file}": path for file, path in files.items()}
         described = describe_files(files, digests)
         record = each.source | {"bundled": True, "files": described}

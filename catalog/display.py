@@ -35,7 +35,8 @@ def make_command(
 
     def command(name: str | None = None) -> Callable[[Command], Command]:
         def add(run: Command) -> Command:
-            signature, explained = inspect.signature(run, eval_str=True), []
+            signature = inspect.signature(run, eval_str=True)
+            explained = []
             for one in signature.parameters.values():
                 own = f"{run.__name__}.{one.name}"
                 entry = dict(options[own if own in options else one.name])

@@ -65,7 +65,8 @@ class Checkpoint:
 
     def describe(self) -> dict[str, Any]:
         """Return its details with all its files; sizes are in bytes."""
-        place, serves = self.directory, [n for m in self.models for n in m.serves]
+        place = self.directory
+        serves = [n for m in self.models for n in m.serves]
         found: dict[str, Any] = {"name": self.name, "serves": serves}
         if not place.is_dir():
             return found | {"directory": None}

@@ -111,13 +111,15 @@ class Map(Shape):
         ):
             yield f"cuda_id: expected {_OBJECTS['dict_type']}, found None"
             return
-        section, served = self.translation, [*self.cuda_id]
+        section = self.translation
+        served = [*self.cuda_id]
         models = {section.narrow(code).model: None for code in ("", *section.targets)}
         known = f"expected a language of cuda_id, one of {', '.join(served)}"
         if section.pivot not in (None, *served):
             yield f"{TRANSLATION}.pivot: {known}, found {section.pivot!r}"
         for code, own in section.targets.items():
-            place, narrow = f"{TRANSLATION}.targets.{code}", section.narrow(code)
+            place = f"{TRANSLATION}.targets.{code}"
+            narrow = section.narrow(code)
             others = [model for model in models if model != narrow.model]
             another = f"another model of this map: {', '.join(others) or 'it has none'}"
             doubt, fallback = own.fallback_quality, own.fallback
@@ -161,7 +163,8 @@ def check(shape: type[_AnyShape], content: object, where: str = "") -> _AnyShape
 def _describe_fault(shape: type[BaseModel], fault: Any) -> str:
     """Return the sentence about a fault, after its place unless that is the whole map."""
     place = [str(part) for part in fault["loc"] if part != "[key]"]
-    owner, where = _find_owner(shape, place), ".".join(place)
+    owner = _find_owner(shape, place)
+    where = ".".join(place)
     if fault["type"] == "extra_forbidden":
         expected = f"one of {', '.join(owner.model_fields)}"
         if issubclass(owner, Section) and place[-1] in ClusterSection.model_fields:

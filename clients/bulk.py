@@ -218,7 +218,8 @@ def answer_in_order(
 
     def read_all() -> Iterator[tuple[Question | End, float]]:
         """Yield each question with the share of all files' bytes before it."""
-        total, behind = sum(source.size_bytes for source in sources) or 1, 0
+        total = sum(source.size_bytes for source in sources) or 1
+        behind = 0
         for number, source in enumerate(sources):
             for found, part in () if number in done.ended else read(number):
                 yield found, (behind + part * source.size_bytes) / total

@@ -64,7 +64,8 @@ def write_curl(stack: Stack) -> str:
     """Return `curl` and the URL, with the options that make it trust the certificate."""
     if not stack.tls:
         return f"curl {stack.url}"
-    certificate, port = stack.tls.partition(",")[0], DOOR + stack.port_offset
+    certificate = stack.tls.partition(",")[0]
+    port = DOOR + stack.port_offset
     names = _find_names(stack)
     name = next((name for name in (*_LOOPBACK, *names) if name in names), None)
     if name is None:

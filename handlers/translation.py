@@ -88,7 +88,8 @@ class TranslationHandler(TaskHandler[Sentence]):
             raise invalid(f"tgt_lang: this model serves {', '.join(self.languages)}")
 
     def _find_length_error(self, item: Sentence) -> TaskError | None:
-        tokens, limit = len(item.tokens), self.engine.max_tokens
+        tokens = len(item.tokens)
+        limit = self.engine.max_tokens
         if tokens <= limit:
             return None
         return TaskError(

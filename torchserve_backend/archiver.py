@@ -52,7 +52,8 @@ def list_desired(models: Catalog, *, are_read: bool = False) -> list[Desired]:
 
     Raises ModelError if a model does not exist.
     """
-    cache, digests = checkpoint.default_cache(), Digests() if are_read else None
+    cache = checkpoint.default_cache()
+    digests = Digests() if are_read else None
     desired = []
     for model in models.models:
         path = checkpoint.prepare(model, cache, digests)

@@ -51,7 +51,8 @@ def plan(
     without a worker, on which TorchServe must have given up; they are revived. A model that an
     operator has scaled to zero is not dead.
     """
-    given_up, wanted = set(dead), {model.name for model in desired}
+    given_up = set(dead)
+    wanted = {model.name for model in desired}
     new = [model for model in desired if not actual.get(model.name)]
     actions = [
         Action("remove", name, _explain_removal(name, new))

@@ -114,7 +114,8 @@ class TranslationSection(Section):
     def find_fallback(self, target: str) -> TranslationSection | None:
         """Return the settings of a target's fallback model; None if it has none, or if `MODEL=`
         has made it the target's own model."""
-        wanted, own = self.targets[target].fallback, self.narrow(target).model
+        wanted = self.targets[target].fallback
+        own = self.narrow(target).model
         models = map(self.narrow, ("", *self.targets))
         return next((each for each in models if each.model == wanted != own), None)
 

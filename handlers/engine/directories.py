@@ -76,7 +76,8 @@ def check_directory(directory: Path, task: str) -> None:
             )
     if task == TRANSLATION:
         return  # `missing_files` has identified its family
-    key, expected = "architectures", _CLASSES.get(task, "")
+    key = "architectures"
+    expected = _CLASSES.get(task, "")
     found = read_object(directory / "config.json").get(key)
     if expected not in str(found):
         raise ModelError(

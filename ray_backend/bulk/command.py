@@ -154,7 +154,8 @@ def choose_pool(
     is_cluster: bool,
 ) -> WorkerPool:
     """Return the workers of a model, with default resources unless the command sets them."""
-    size, cluster = workers or model.workers, model.cluster
+    size = workers or model.workers
+    cluster = model.cluster
     if not model.is_on_gpu:
         share = 1 if is_cluster else max(1, count_cpus() // size)
         return WorkerPool(size, cpus or share, 0)

@@ -280,10 +280,12 @@ class RayExecutor:
         try:
             free = list_free(self.cluster)
         except DashboardError as error:
-            kind, reason = "the cluster", str(error)
+            kind = "the cluster"
+            reason = str(error)
         else:
             if not ray.wait([*self._actors.values()], timeout=0)[0]:
-                kind, needs = "room", explain_needs(self.pool.needs, free)
+                kind = "room"
+                needs = explain_needs(self.pool.needs, free)
                 reason = f"other work has taken it. {needs}"
         self.note_stall(kind, reason, time.monotonic())
 

@@ -173,7 +173,8 @@ class BulkTranslation:
         """Write the answers, and the results that these complete. Called by several threads."""
         replies = iter(reply or _DEADLY_TEXT for reply in answers)
         for part in chunk.parts:
-            found, remarks = (answer_cells(0, part.cells or (), replies), Remarks())
+            found = answer_cells(0, part.cells or (), replies)
+            remarks = Remarks()
             if part.is_whole:
                 remarks = self._write_result(part, partial(iter, (found,)))
             elif part.cells is not None:
@@ -208,7 +209,8 @@ class BulkTranslation:
                 table = self._open(copy)
                 said = write_translations(table, read, create, is_broken=bool(error))
         except InputError as failure:
-            said, error = Remarks(), str(failure)
+            said = Remarks()
+            error = str(failure)
         return replace(said, errors=[*([error] if error else ()), *said.errors])
 
     def _open(self, source: Source) -> TextTable:
@@ -225,11 +227,15 @@ class BulkTranslation:
                     None if _name_part(source, number) in kept else cells
                     for number, cells in enumerate(found)
                 )
-                cells, number, before = next(packs, ()), 0, 0.0
+                cells = next(packs, ())
+                number = 0
+                before = 0.0
                 for following in packs:
                     share = table.share
                     yield FilePart(source, number, share - before, cells, is_last=False)
-                    cells, number, before = following, number + 1, share
+                    cells = following
+                    number += 1
+                    before = share
                 yield FilePart(source, number, 1 - before, cells, table.error)
         except InputError as failure:
             yield FilePart(source, error=str(failure))
@@ -409,7 +415,8 @@ def run(
         say(Remarks(errors))
         missing = [source for name, source in named.items() if name not in changed_ns]
         whole = sum(source.size_bytes for source in missing) or 1
-        behind, wrong = 0.0, len(errors)
+        behind = 0.0
+        wrong = len(errors)
 
         def write(answered: tuple[Chunk, Sequence[Any]]) -> list[PartWritten]:
             check()

@@ -116,7 +116,8 @@ class ObjectFolder:
 
     def describe(self, found: ObjectMeta) -> Source:
         """Return an object as a source. Its time is in whole seconds: only lists have more."""
-        path, changed_s = Path(found["path"]), int(found["last_modified"].timestamp())
+        path = Path(found["path"])
+        changed_s = int(found["last_modified"].timestamp())
         url = self.locate(found["path"])
         return Source(path, path, found["size"], changed_s * 10**9, url)
 

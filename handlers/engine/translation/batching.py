@@ -74,7 +74,8 @@ class Batcher:
         packs: list[list[Sentence]] = []
         for decoding, group in by_decoding.items():
             # Rows of equal length keep their order.
-            lengths, most = [1] * len(group), len(group)
+            lengths = [1] * len(group)
+            most = len(group)
             if self._max_tokens:
                 beams = max(_USUAL_BEAMS, decoding.beams)
                 most = max(1, self._max_tokens * _USUAL_BEAMS // beams)

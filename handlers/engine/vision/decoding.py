@@ -76,7 +76,8 @@ def _read_array(data: bytes | bytearray, max_pixels: int) -> NDArray[np.uint8]:
         raise ImageError(str(error)) from error
     height, width = shape[-3:-1]
     _check_size(width, height, max_pixels)
-    expected, found = math.prod(shape), len(data) - start
+    expected = math.prod(shape)
+    found = len(data) - start
     if found != expected:
         raise ImageError(
             f"expected {expected} bytes of pixels for the shape {shape}, found {found}"
