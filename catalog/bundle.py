@@ -107,9 +107,8 @@ def _list_files(each: Checkpoint) -> dict[str, Path]:
     kept = {*SMALL_FILES, *(() if is_converted else list_weights(names))}
     files = {name: directory / name for name in sorted(kept.intersection(names))}
     for model in each.models if is_converted else ():
-        whole = converted_path(
-            directory, each.cache / "ctranslate2", model.compute_type
-        )
+        cache = each.cache / "ctranslate2"
+        whole = converted_path(directory, cache, model.compute_type)
         for path in sorted(whole.iterdir()):
             files[f"{CONVERTED}/{whole.name}/{path.name}"] = path
     return files

@@ -56,9 +56,8 @@ class Checkpoint:
             return []
         from handlers.engine.translation.conversion import converted_path
 
-        any_one = converted_path(
-            self.directory.resolve(), self.cache / "ctranslate2", "int8"
-        )
+        cache = self.cache / "ctranslate2"
+        any_one = converted_path(self.directory.resolve(), cache, "int8")
         # Unfinished ones are named `converting-…`.
         found = any_one.parent.glob("[!c]*")
         return sorted(path for path in found if path.is_dir())

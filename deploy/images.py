@@ -76,9 +76,8 @@ def _install_packages(command: Sequence[str | Path]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         secret = Path(folder, "pip.conf")
         secret.write_text(write_pip_configuration(options), "utf-8")
-        mounts = (
-            f"--volume={place}:{_MOUNTED}{place}:ro" for place in list_places(options)
-        )
+        places = list_places(options)
+        mounts = (f"--volume={place}:{_MOUNTED}{place}:ro" for place in places)
         secrets = f"--secret=id=pip,src={secret}"
         _run_program([*command, "--target=packages", secrets, *mounts, ROOT])
 

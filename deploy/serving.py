@@ -109,9 +109,8 @@ class TorchServe:
         mend(self._desired, self._management)
         with make_progress() as progress:
             bar = progress.add_task("ready", total=len(self._desired))
-            for ready in registrar.poll_ready(
-                self._desired, self._management, timeout_s
-            ):
+            polled = registrar.poll_ready(self._desired, self._management, timeout_s)
+            for ready in polled:
                 progress.update(bar, completed=len(ready))
                 supervision.states()  # raises StackError after `make down`
 

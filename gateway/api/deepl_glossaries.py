@@ -224,10 +224,8 @@ def _read_pair(request: GatewayRequest) -> tuple[str, str]:
     return normalize_variant(given.source_lang), normalize_variant(given.target_lang)
 
 
-def _find_2(
-    request: GatewayRequest, glossaries: Glossaries, glossary_id: str
-) -> Glossary:
-    found = glossaries.ask(lambda s: s.find(request.owner, glossary_id))
+def _find_2(request: GatewayRequest, glossaries: Glossaries, wanted: str) -> Glossary:
+    found = glossaries.ask(lambda s: s.find(request.owner, wanted))
     if not _is_monolingual(found):
         raise UnknownGlossary(
             "This glossary has several language pairs; use /v3/glossaries."

@@ -110,9 +110,7 @@ def test_check_shows_how_many_replicas_a_cluster_gets(run, write_map, placement,
     assert f"  {shown}  " in run(write_map(content=content), "--backend", "ray").stdout
 
 
-def test_check_names_what_up_would_change_in_a_stack_that_runs(
-    run, monkeypatch, write_map
-):
+def test_check_names_what_up_would_change(run, monkeypatch, write_map):
     management = FakeManagement(runs("fr", "1.0-old"))
     monkeypatch.setattr(serving, "Management", lambda *_: management)
     monkeypatch.setattr(archiver, "list_desired", lambda *_, **__: [])
