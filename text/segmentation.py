@@ -29,7 +29,7 @@ _BULLETS = "[・●○■□◆◇※①-⑳]"
 #: Indentation and a list's bullet or number, a heading's or a quotation's sign.
 _LEAD = regex.compile(rf"\s*+(?:(?:{_SIGNS}|\d{{1,3}}\.)\s++|{_BULLETS}\s*+)*+")
 _LEAD_WITH_ORDINALS = regex.compile(rf"\s*+(?:(?:{_SIGNS})\s++|{_BULLETS}\s*+)*+")
-#: What follows `\n` inside a sentence: `Press \n to go on.`
+#: The text after a `\n` inside a sentence: `Press \n to go on.`
 _MORE = r"[ ]\p{Ll}|[.,;:!?)\]}|/'\"$](?!\w)"
 #: A line with its breaks, real ones and those in programs.
 _LINES = regex.compile(
