@@ -133,8 +133,6 @@ _TRACE = re.compile(
     r"[\d`@{%:<\\©®\u2000-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0010ffff]|[wW]{3}\.|\$[a-zA-Z]"
 )
 _DIGIT = re.compile(r"\d")
-#: Qt's first argument. Without it, `%5` is 5 % in Turkish.
-_FIRST_ARGUMENT = re.compile(r"%L?1(?!\d)")
 _ANY, _WITHOUT_DIGITS = _compile(), _compile(*_WITH_DIGITS)
 #: Signs that end a sentence or a bracket do not belong to an address.
 _AFTER_ADDRESS = ".,;:!?)»”’'\"。，、！？；：》】।؟،؛۔។"
@@ -151,7 +149,7 @@ def find_protected(text: str) -> list[Placeholder]:
     if not _TRACE.search(text):
         return []
     placeholders = list[Placeholder]()
-    has_arguments = _FIRST_ARGUMENT.search(text) is not None
+    has_arguments = re.search(r"%L?1(?!\d)", text)  # without %1, %5 is Turkish for 5 %
     pattern = _ANY if _DIGIT.search(text) else _WITHOUT_DIGITS
     for match in pattern.finditer(text):
         found = match[0]

@@ -71,9 +71,7 @@ def check_directory(directory: Path, task: str) -> None:
         except OSError as error:
             raise ModelError(f"{path} cannot be read: {error.strerror}") from error
         if start == _POINTER:
-            raise ModelError(
-                f"{path} is a pointer of Git LFS: run `git lfs pull` there"
-            )
+            raise ModelError(f"{path} is a pointer of Git LFS: run `git lfs pull`")
     if task == TRANSLATION:
         return  # `missing_files` has identified its family
     key = "architectures"
