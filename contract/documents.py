@@ -12,18 +12,18 @@ OWNER_HEADER: Final = "X-Babelgate-Key-Id"
 _ROOT = Path(__file__).parents[1]
 
 
-def find_run() -> Path:
+def locate_run() -> Path:
     """Return this stack's run directory, or the usual one, as an absolute path."""
     return _ROOT / (variables.find_run() or variables.RUN_DIR.default)
 
 
 def find_documents(given: Path | None) -> Path:
     """Return the folder of all documents, which several machines may share."""
-    return _ROOT / given if given not in (None, Path()) else find_run() / "documents"
+    return _ROOT / given if given not in (None, Path()) else locate_run() / "documents"
 
 
 def read_secret() -> str:
     """Return this stack's secret, which only its owner can read, or make it. Raises OSError."""
-    path = find_run() / "jobs" / "secret"
+    path = locate_run() / "jobs" / "secret"
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     return durable.make_secret(path)

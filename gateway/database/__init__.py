@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-from contract.documents import find_run
+from contract.documents import locate_run
 from gateway.settings import Settings
 
 
 def find_folder() -> Path:
     """Return the folder in which a stack's gateway processes share usage and limits of keys."""
-    return find_run() / "access"
+    return locate_run() / "access"
 
 
 def find_database(settings: Settings) -> str:
