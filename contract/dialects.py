@@ -65,7 +65,8 @@ class Dialect:
 
     def answer(self, document: Document) -> ErrorAnswer:
         """Return a problem as this API's error answer."""
-        slug, status = _read_slug(document), document["status"]
+        slug = _read_slug(document)
+        status = document["status"]
         if self in FOREIGN:
             status = self.statuses.get(slug) or _STATUSES.get(status, status)
             detail = document["detail"]

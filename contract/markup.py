@@ -88,7 +88,9 @@ class Token:
 def scan(source: str, *, is_xml: bool = False) -> Iterator[Token]:
     """Yield the tokens of a document in one pass. Joined, they equal the document: end tags
     omitted in an element that is kept are empty tokens."""
-    reader, start, opened = _Reader(source, is_xml), 0, list[str]()
+    reader = _Reader(source, is_xml)
+    start = 0
+    opened = list[str]()
     begins = _XML_MARKUP if is_xml else _MARKUP
     while found := begins.search(source, start):
         place = found.start()
@@ -184,7 +186,8 @@ def is_refused(tag: str) -> bool:
 def take_element(first: Token, rest: Iterator[Token], *, is_xml: bool = False) -> str:
     """Return the element that `first` begins, up to the source's end if it is not closed."""
     has_empty = is_xml or first.name in _FOREIGN
-    raw, depth = [first.raw], 0 if has_empty and first.is_empty else 1
+    raw = [first.raw]
+    depth = 0 if has_empty and first.is_empty else 1
     while depth and (token := next(rest, None)):
         raw.append(token.raw)
         if token.name == first.name and not (has_empty and token.is_empty):

@@ -55,7 +55,8 @@ def make_webhook(url: str, secret: str, allowed: str) -> Webhook | None:
 def find_addresses(url: str, allowed: str, flags: int = 0) -> list[str]:
     """Return the allowed addresses of a URL's host. Connect to one of them: the name may change
     its address. Raises PermissionError if there is none, OSError and ValueError."""
-    parts, kind = urlsplit(url), socket.SOCK_STREAM
+    parts = urlsplit(url)
+    kind = socket.SOCK_STREAM
     found = socket.getaddrinfo(parts.hostname, parts.port, type=kind, flags=flags)
     addresses = [str(place[0]) for *_, place in found]
     if reachable := [each for each in addresses if _may_reach(each, allowed)]:

@@ -67,7 +67,8 @@ def main() -> None:
 
 def _shorten_ids(record: logging.LogRecord) -> bool:
     """Shorten the ids of documents: without keys, a full id grants access."""
-    record.msg, record.args = _ID.sub(r"\1", record.getMessage()), None
+    record.msg = _ID.sub(r"\1", record.getMessage())
+    record.args = None
     return True
 
 
@@ -82,7 +83,8 @@ def _translate(settings: DocumentSettings) -> None:
     folder = find_documents(settings.documents)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     gateway = Gateway(settings.gateway, read_secret())
-    storage, sandbox = DocumentStorage(folder), Sandbox("documents.worker")
+    storage = DocumentStorage(folder)
+    sandbox = Sandbox("documents.worker")
     given = settings.model_dump(include={"kept_s", "at_once", "webhooks"})
     jobs = Jobs(storage, gateway, sandbox.run, **given)
     with closing(sandbox), closing(jobs):

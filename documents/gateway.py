@@ -97,7 +97,8 @@ class _Retries:
         """Record a failed attempt. Return whether to retry the request after the delay."""
         said = _SILENT if attempt.is_timeout else attempt.problem
         self.problem = said if "type" in said else _GONE
-        status, type = int(self.problem["status"]), self.problem["type"]
+        status = int(self.problem["status"])
+        type = self.problem["type"]
         is_late = status == HTTPStatus.GATEWAY_TIMEOUT
         needs_too_much = is_late or type == _OUT_OF_MEMORY
         is_refused = needs_too_much or status in _OVERLOADED
@@ -201,7 +202,8 @@ class DocumentTranslator:
         self, texts: Sequence[str], options: TranslationOptions
     ) -> list[str]:
         """Translate two halves in turn: of several texts, or of the sentences of one."""
-        pieces, found = _divide(texts, options), list[str]()
+        pieces = _divide(texts, options)
+        found = list[str]()
         middle = len(pieces) // 2
         for half in (pieces[:middle], pieces[middle:]):
             try:

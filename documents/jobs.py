@@ -131,7 +131,8 @@ class Jobs:
         for job, due_at in self._due_at.items():
             if now < due_at or job in self._running:
                 continue
-            most, mine = self._most[job.kind], (job.kind, job.caller)
+            most = self._most[job.kind]
+            mine = (job.kind, job.caller)
             count = sum(n for (kind, _), n in counts.items() if kind == job.kind)
             is_full = count == most or counts[mine] == max(1, most // 2)
             if not is_full:

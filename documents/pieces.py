@@ -90,7 +90,9 @@ class DocumentJournal(durable.AppendLog):
             pending = [*islice(pieces, 1)]
             match content, pending:
                 case [crc, str(), *gap], [piece] if [crc, *gap] == _mark(piece):
-                    count, end, pending = count + (piece.gap is None), line_end, []
+                    count += piece.gap is None
+                    end = line_end
+                    pending = []
                 case _:
                     break
         self.truncate(end)

@@ -171,7 +171,8 @@ class DocumentTranslation:
 
     def _find_language(self, found: Mapping[str, Any]) -> str | None:
         """Return the document's language, and report it with the sizes found by the worker."""
-        order, sample = self.document.order, found["sample"]
+        order = self.document.order
+        sample = found["sample"]
         source = order.src_lang or self._state.src_lang
         if source is None and sample:
             self._report(attempts=0)

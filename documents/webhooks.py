@@ -56,7 +56,8 @@ def tell(document: DocumentFolder, allowed: str) -> float:
 
 def _post(webhook: Webhook, name: str, body: str, address: str) -> int:
     """Return the status of the response."""
-    parts, sent_at = urlsplit(webhook.url), str(int(time.time()))
+    parts = urlsplit(webhook.url)
+    sent_at = str(int(time.time()))
     key = b64decode(webhook.secret.removeprefix("whsec_"))
     digest = hmac.digest(key, f"{name}.{sent_at}.{body}".encode(), "sha256")
     headers = {

@@ -56,7 +56,8 @@ def _read_document(
         shown = _TAG.sub("", text) if format.markup == "xml" else text
         if characters < _SAMPLE_CHARACTERS:
             sample.append(strip(shown)[:_SAMPLE_CHARACTERS])
-        texts, characters = texts + 1, characters + len(shown)
+        texts += 1
+        characters += len(shown)
         return text
 
     with document.texts.open("x", encoding="ascii") as file:

@@ -199,7 +199,8 @@ class Arrival:
         if request.timing and not response.is_streamed:  # a stream's work goes on
             for name, value in request.timing.explain().items():
                 response.headers.add(_EXPLAINED[name], value)
-        route, tracer = rule.rule if rule else "none", self._telemetry.tracer
+        route = rule.rule if rule else "none"
+        tracer = self._telemetry.tracer
         target = request.target
         if target is None and route in TRANSLATING and request.operation.task:
             target = NO_TARGET  # the page at `/` is no task
@@ -400,7 +401,8 @@ def _add_up(families: Iterable[Metric]) -> _Totals:
         if name not in _COUNTERS:
             continue
         labels = sample.labels
-        about, status = labels[_COUNTERS[name]], labels.get("status", "")
+        about = labels[_COUNTERS[name]]
+        status = labels.get("status", "")
         bound = float(labels["le"]) if "le" in labels else None
         kind = "requests" if status else bound or name
         totals[kind, about] += int(sample.value)

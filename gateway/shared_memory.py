@@ -73,7 +73,8 @@ class SharedTable:
 
     def __init__(self, path: Path, width: int) -> None:
         """Map the file. Raises OSError if the disk is full, as all methods do."""
-        self._path, self._width = path, 1 + width
+        self._path = path
+        self._width = 1 + width
         #: Row numbers, from 1 on, by id. Row 0 contains the number of rows.
         self._known: dict[int, int] = {}
         self._values = self._map(_FIRST_ROWS)

@@ -40,7 +40,8 @@ class Automaton:
         size = 1 + sum(counts)
         keys = np.concatenate([np.zeros(0, np.uint64), *(keys for keys, *_ in levels)])
         order = np.argsort(keys)
-        keys, targets = keys[order], (order + 1).astype(np.int32)
+        keys = keys[order]
+        targets = (order + 1).astype(np.int32)
         numbers = np.full(size, -1, np.int32)
         numbers[nodes[::-1]] = np.arange(len(nodes), dtype=np.int32)[::-1]
         rests, ends = _link(keys, targets, levels, numbers >= 0, pause=pause)
@@ -94,12 +95,15 @@ def _grow(
     """Return the node of each pattern, and all nodes by depth."""
     import numpy as np
 
-    ends, nodes = np.cumsum(lengths), np.zeros(len(lengths), np.int32)
-    active, count = np.arange(len(lengths)), 1
+    ends = np.cumsum(lengths)
+    nodes = np.zeros(len(lengths), np.int32)
+    active = np.arange(len(lengths))
+    count = 1
     levels: list[_Level] = []
     while len(active := active[lengths[active] > len(levels)]):
         pause()
-        parents, symbols = nodes[active], flat[ends[active] - 1 - len(levels)]
+        parents = nodes[active]
+        symbols = flat[ends[active] - 1 - len(levels)]
         keys, chosen, which = np.unique(
             _mix(parents, symbols), return_index=True, return_inverse=True
         )
@@ -124,15 +128,20 @@ def _link(
     first = 1
     for own, parents, symbols in levels:
         pause()
-        here, deep = np.arange(first, first + len(own)), parents != 0
-        left, symbols, where = here[deep], symbols[deep], rests[parents[deep]]
+        here = np.arange(first, first + len(own))
+        deep = parents != 0
+        left = here[deep]
+        symbols = symbols[deep]
+        where = rests[parents[deep]]
         while len(left):
             wanted = _mix(where, symbols)
             edges = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
             found = np.where(keys[edges] == wanted, targets[edges], 0)
             rests[left] = found
             more = (found == 0) & (where != 0)
-            left, symbols, where = left[more], symbols[more], rests[where[more]]
+            left = left[more]
+            symbols = symbols[more]
+            where = rests[where[more]]
         ends[here] = np.where(is_pattern[here], here, ends[rests[here]])
         first += len(here)
     return rests, ends

@@ -146,7 +146,8 @@ class TranslationPlan:
 
     def read(self, documents: Iterable[Document]) -> None:
         """Set the documents that the job has read, and their rows without duplicates."""
-        self._documents, target = list(documents), self.wanted.target_language
+        self._documents = list(documents)
+        target = self.wanted.target_language
         self._sentences = [
             list_sentences(document, source, target)
             for document, source in zip(self._documents, self.sources, strict=True)
@@ -253,7 +254,8 @@ def compose(
     """Compose the translation from a model's answer to a sentence. Returns the parts to
     translate instead if the answer has lost a placeholder."""
     segment, target = sentence.segment, wanted.target_language
-    own, pair = segment.adapt(format), (sentence.source, target)
+    own = segment.adapt(format)
+    pair = (sentence.source, target)
     is_converted = wanted.target != wanted.model_target or sentence.source == target
     placeholders: Sequence[Placeholder] = segment.placeholders
     has_terms = any(p.role in (Role.TERM, Role.RAISED) for p in placeholders)

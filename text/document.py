@@ -212,7 +212,8 @@ def take_apart(segment: Segment, format: TextFormat) -> Document:
     """Divide a sentence whose placeholders the model loses: the text between them is translated
     separately, so every placeholder stays in its place."""
     pieces: list[Piece] = []
-    end, bare = 0, replace(segment, placeholders=())
+    end = 0
+    bare = replace(segment, placeholders=())
     last = Placeholder(len(segment.text), len(segment.text), "")
     for placeholder in (*segment.placeholders, last):
         gap = Part(end, placeholder.start, is_sentence=True, is_torn=segment.is_torn)
@@ -250,7 +251,8 @@ def _cut(whole: Segment, parts: Iterable[Part], format: TextFormat) -> Iterator[
 def _cut_parts(
     whole: Segment, parts: Iterable[Part], format: TextFormat
 ) -> Iterator[Piece]:
-    rest, own_format = deque(whole.placeholders), whole.adapt(format)
+    rest = deque(whole.placeholders)
+    own_format = whole.adapt(format)
     edge = [EDGE] if format.spacing is Spacing.ADD else []
     gap: list[str] = []
     for part in parts:
@@ -388,7 +390,8 @@ class ReadingJob:
         terms: Sequence[Terms] = ()
         if cache and self.dictionaries and self.target:
             terms = cache.take(self.dictionaries, language, self.target)
-        start, format = 0, self.choose_format(language)
+        start = 0
+        format = self.choose_format(language)
         parts: deque[tuple[str, Iterator[Piece]]] = deque()
         for run in runs:
             if run.is_markup:
@@ -423,7 +426,9 @@ class _RunScanner:
 
     def scan(self) -> Iterator[Piece]:
         """Return the pieces of the run, and queue its parts."""
-        text, tags, message = self.run.text, list(self.run.placeholders), None
+        text = self.run.text
+        tags = list(self.run.placeholders)
+        message = None
         if self.job.is_protected and "{" in text:
             message = messages.read_message(text, tags)
         if message:
@@ -494,7 +499,8 @@ class _RunScanner:
         target = self.job.target if plurals < _MOST_PLURALS else None
         for arm in place.arms:
             yield write(source[end : arm.start])
-            head, end = write(source[arm.start : arm.text.start]), arm.text.end
+            head = write(source[arm.start : arm.text.start])
+            end = arm.text.end
             pieces = self._scan_message(arm.text, (*around, place.kind))
             missing = place.find_missing(target) if arm.key == "other" else ()
             if missing:
@@ -515,7 +521,8 @@ def _choose_format(usual: TextFormat, source: str, target: str) -> TextFormat:
 def scan(job: ReadingJob, cache: TermCache | None = None) -> Iterator[Piece | int]:
     """Yield the pieces of all texts, and after each text the number of its characters. Raises
     TooManySentences at the first sentence too many, and TermsUnavailable."""
-    rows, is_plain = 0, not (job.tags or job.dictionaries)
+    rows = 0
+    is_plain = not (job.tags or job.dictionaries)
     for text, language in job.texts:
         pieces: Iterable[Piece] = ()
         characters = len(text)

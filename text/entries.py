@@ -69,7 +69,8 @@ def read_stored(content: bytes) -> Iterator[Entry]:
 def _split_lines(text: str) -> Iterator[Placed]:
     start = index = 0
     for row, line in enumerate(io.StringIO(text, newline=""), 1):
-        place, start = Place(index, start, row), start + len(line)
+        place = Place(index, start, row)
+        start += len(line)
         if not line.strip():
             continue
         index += 1
@@ -82,7 +83,8 @@ def _split_lines(text: str) -> Iterator[Placed]:
 
 
 def _split_columns(text: str, languages: tuple[str, str]) -> Iterator[Placed]:
-    index, file = 0, io.StringIO(text, newline="")
+    index = 0
+    file = io.StringIO(text, newline="")
     lines = csv.reader(file, strict=True)
     while True:
         place = Place(index, file.tell(), lines.line_num + 1)

@@ -41,4 +41,5 @@ class LanguageNotServed(TextError):
     ) -> None:
         expected = f"expected one of {', '.join(served)}"
         super().__init__(f"{field}: {found!r} is not served{beside}; {expected}")
-        self.field, self.served = field, list(served)
+        self.field = field
+        self.served = list(served)

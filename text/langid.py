@@ -117,7 +117,8 @@ class Identifier:
 
     def _weigh_words(self, text: str, possible: Set[str]) -> Shares:
         """Return the shares for a few words, where impossible languages also have shares."""
-        words, spelling = split_words(text), load_spelling()
+        words = split_words(text)
+        spelling = load_spelling()
         speakers = spelling.list_speakers(words) & possible
         if speakers:
             return [(language, _share(len(speakers))) for language in speakers]

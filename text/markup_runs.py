@@ -72,7 +72,8 @@ def _list_pieces(source: str, tags: Tags) -> Iterator[_Piece]:
         is_ignored = token.is_start and token.name in tags.ignored
         is_void = token.name in VOID and not tags.is_xml
         is_empty = is_void or (token.is_empty and (tags.is_xml or is_ignored))
-        raw, role = token.raw, Role.OPENING if token.is_start else Role.CLOSING
+        raw = token.raw
+        role = Role.OPENING if token.is_start else Role.CLOSING
         if is_empty or not token.name:
             role = Role.LOOSE
         if token.is_kept or is_ignored:
@@ -153,7 +154,8 @@ def _find_inline(tokens: list[Token], tags: Tags) -> set[int]:
         inline = INLINE.union(tags.inline, ("",)).difference(tags.splitting)
         known = {index for index, token in enumerate(tokens) if token.name in inline}
         return known | _find_in_messages(tokens)
-    opened, names = [_Element()], Counter[str]()
+    opened = [_Element()]
+    names = Counter[str]()
     elements = [*opened]
     for index, token in enumerate(tokens):
         if token.is_text:

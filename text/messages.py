@@ -152,7 +152,8 @@ class _Reader:
             self._at = offset.end()
         arms: dict[str, Arm] = {}
         while not arms or not (end := _END.match(self._source, self._at)):
-            start, key = self._at, self._take_match(_SELECTOR)[1]
+            start = self._at
+            key = self._take_match(_SELECTOR)[1]
             if key in arms or depth > _MOST_DEPTH:
                 raise _BrokenMessage
             signs = _SIGN if kind == "select" else _PLURAL_SIGN
@@ -247,7 +248,8 @@ def flatten(
             shown = name(place) if place.arms else shown
             stretch.kept.append(Placeholder(length, length + len(shown), shown))
         pieces += (source[end : place.start], shown)
-        length, end = length + len(shown), place.end
+        length += len(shown)
+        end = place.end
     stretch.text = "".join(pieces)
     return stretch
 

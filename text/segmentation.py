@@ -161,7 +161,8 @@ def _find_ends(line: str, language: str) -> Iterator[int]:
 def is_abbreviated(sentence: str, language: str) -> bool:
     """Whether the apparent end of a sentence is only the end of an abbreviation."""
     *_, last = sentence.rstrip()[-_LONGEST_WORD:].split() or [""]
-    known, word = ABBREVIATIONS.get(language, ()), last[:-1].lstrip(_OPENING)
+    known = ABBREVIATIONS.get(language, ())
+    word = last[:-1].lstrip(_OPENING)
     return last.endswith(".") and (word in known or word.lower() in known)
 
 

@@ -111,7 +111,8 @@ class Terms:
     ) -> None:
         """Build the terms, calling `pause` regularly: ten megabytes need seconds."""
         self.source, self._target = source, target
-        self._content, self._ends = bytearray(), array("Q", [0])
+        self._content = bytearray()
+        self._ends = array("Q", [0])
         if source == "el":
             entries = chain(entries, self._list_capitals(pause))
         symbols, lengths = array("q"), array("i")
@@ -180,7 +181,8 @@ def find_terms(text: str, dictionaries: Sequence[Terms]) -> list[Placeholder]:
     are equally long, that with the text's capitals is used, or else the earlier dictionary's.
     There is at least one dictionary, and all are from the same language."""
     tokens = list(_split(text, dictionaries[0].source))
-    symbols, may_end = [hash(t.form) for t in tokens], [t.may_end for t in tokens]
+    symbols = [hash(t.form) for t in tokens]
+    may_end = [t.may_end for t in tokens]
     read = [(each, each.automaton.read(symbols)) for each in dictionaries]
     placeholders, place = [], 0
     while place < len(tokens):
@@ -246,7 +248,8 @@ def combine(
     protected: Iterable[Placeholder], terms: Iterable[Placeholder]
 ) -> list[Placeholder]:
     """Merge both in order. A term replaces parts inside it, but is dropped if it overlaps."""
-    kept, done = list(protected), 0
+    kept = list(protected)
+    done = 0
     chosen: list[Placeholder] = []
     for term in terms:
         first = bisect_right(kept, term.start, done, key=attrgetter("end"))
@@ -345,7 +348,8 @@ class TermCache:
 
     def take(self, choice: Choice, source: str, target: str) -> tuple[Terms, ...]:
         """Return the terms from `source`. May block for seconds. Raises TermsUnavailable."""
-        keys, found = _list_keys(choice, source), list[Terms]()
+        keys = _list_keys(choice, source)
+        found = list[Terms]()
         for key in keys:
             kept = self._kept.pop(key, None)
             if kept is None:

@@ -110,7 +110,8 @@ def split(
     """Yield the bytes of a part in order, each block as a Block. Raises DamagedDocument if the
     part is not well-formed, RefusedContent if it declares entities or is nested too deep, and
     DocumentTooLarge if a block is too large."""
-    splitter, chunk = _Splitter(vocabulary, where), b"-"
+    splitter = _Splitter(vocabulary, where)
+    chunk = b"-"
     while chunk:
         splitter.feed(chunk := part.read(_CHUNK_BYTES))
         if splitter.block_start is None:

@@ -70,7 +70,8 @@ def _split(path: Path, encoding: Encoding, delimiter: str) -> Iterator[Row]:
         row = "".join(taken)
         found = zip(cell.finditer(double(row)), values, strict=False)
         yield row, [(*each.span(1), value) for each, value in found]
-        number, left = number + 1, MAX_LINE
+        number += 1
+        left = MAX_LINE
         taken.clear()
 
 

@@ -266,7 +266,8 @@ def stream_lines(path: Path, encoding: Encoding) -> Iterator[str]:
     line is longer than `MAX_LINE`."""
     rest = ""
     for chunk in stream(path, encoding):
-        text, end = rest + chunk, 0
+        text = rest + chunk
+        end = 0
         for found in _LINE_END.finditer(text):
             yield text[end : found.end()]
             end = found.end()

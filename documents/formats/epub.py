@@ -90,7 +90,8 @@ def _find_title(wrapper: Element) -> list[Slot]:
 def _mark(html: Element, language: str) -> bool:
     """Set the language and direction of a chapter, of its head and of its body. Return whether
     that changes it."""
-    elements, is_rtl = (html, *html), is_right_to_left(language)
+    elements = (html, *html)
+    is_rtl = is_right_to_left(language)
     before = [dict(element.attrib) for element in elements]
     for element in elements:
         for name in (_LANG, "lang"):
@@ -104,7 +105,8 @@ def _mark(html: Element, language: str) -> bool:
 
 
 def _finish_metadata(wrapper: Element, language: str) -> bool:
-    element, old = wrapper[0], wrapper[0].text or ""
+    element = wrapper[0]
+    old = wrapper[0].text or ""
     if name_of(element) == "dc:language":
         element.text = name_language(old, language)
     return (element.text or "") != old

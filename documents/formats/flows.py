@@ -124,7 +124,8 @@ def _insert(
 ) -> None:
     """Insert parts at the end of an element, or before one of its blocks."""
     if following is None:
-        last, add = next(element.iterchildren(reversed=True), None), element.append
+        last = next(element.iterchildren(reversed=True), None)
+        add = element.append
     else:
         last, add = following.getprevious(), following.addprevious
     for part in parts:

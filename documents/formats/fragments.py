@@ -164,7 +164,8 @@ def list_spans(parts: Sequence[Part]) -> list[Span]:
 def _walk(parts: Sequence[Part]) -> Iterator[tuple[Part, bool]]:
     """Yield all parts in order, also those of spans, and each span again at its end, then with
     True. Depth costs no more than length."""
-    waiting, opened = [iter(parts)], list[Span]()
+    waiting = [iter(parts)]
+    opened = list[Span]()
     while waiting:
         part = next(waiting[-1], None)
         if part is not None:
@@ -194,7 +195,8 @@ def write_fragment(parts: Sequence[Part]) -> str:
 def read_fragment(fragment: str, parts: Sequence[Part]) -> list[Part]:
     """Return the parts of a translation, with the atoms and shells of the original's parts.
     Raises LostMarkup like `inline.split_fragment`."""
-    walked, seen = [*_walk(parts)], set[int]()
+    walked = [*_walk(parts)]
+    seen = set[int]()
     opened: list[list[Part]] = [[]]
     pieces = [*starmap(_describe_part, walked)]
     for found in inline.split_fragment(fragment, pieces):

@@ -243,7 +243,8 @@ class _Writer:
             yield Edit(start, end, texts, self._write_entry, self._is_done)
 
     def _write_header(self, _: Sequence[str], language: str) -> str:
-        old, text = self.entry.translations[0], self.header.text
+        old = self.entry.translations[0]
+        text = self.header.text
         has_forms = _PLURAL.search(text) or "msgid_plural" not in self.content
         if not text or (has_forms and self._is_done(language)):
             return self.content[old.start : old.end]

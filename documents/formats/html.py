@@ -59,7 +59,8 @@ class _Attribute:
         return '"{}"'.format(value.replace('"', "&quot;"))
 
     def make_edit(self) -> Edit:
-        old, place = self.text, (self.start, self.end)
+        old = self.text
+        place = (self.start, self.end)
         if self.name in _LANGUAGES:
             return Edit(*place, (), lambda _, new: name_language(old, new))
         fragment = inline.escape(old)
@@ -102,7 +103,8 @@ class _Part:
 def find_edits(page: str) -> Iterator[Edit]:
     """Yield the edits of a page, in order."""
     sentence: list[_Part] = []
-    tokens, place = markup.scan(page), 0
+    tokens = markup.scan(page)
+    place = 0
     for token, is_lost in markup.find_ruby(tokens):
         start = place
         is_whole = token.is_kept and token.name not in VOID

@@ -96,7 +96,8 @@ def split_fragment(fragment: str, pieces: Sequence[InlinePiece]) -> Iterator[str
     places = {str(number): index for number, index in enumerate(starts, 1)}
     left = dict.fromkeys(places)
     opened: list[int] = []
-    fragment, place = _CONTROLS.sub("", fragment), 0
+    fragment = _CONTROLS.sub("", fragment)
+    place = 0
     for found in _ELEMENT.finditer(fragment):
         yield unescape(fragment[place : found.start()])
         if found[3]:

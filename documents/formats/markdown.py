@@ -66,7 +66,8 @@ class Locator:
             return self._locate_cell(block.content, first)
         inner, outer, offset = [], [], 0
         for number, part in enumerate(block.content.split("\n"), first):
-            line, text = self.lines[number], part.strip()
+            line = self.lines[number]
+            text = part.strip()
             # The last place, as the words of `!!! note "Note"` may be the same; `rfind`
             # would need quadratic time.
             after = line[::-1].find(text[::-1])
@@ -78,7 +79,8 @@ class Locator:
         return Places(inner, outer)
 
     def _locate_cell(self, text: str, number: int) -> Places | None:
-        raw, is_first = text.replace("|", r"\|"), number not in self.cells
+        raw = text.replace("|", r"\|")
+        is_first = number not in self.cells
         cells = self.cells.setdefault(number, _CELL.finditer(self.lines[number]))
         if is_first and not raw:
             next(cells)  # an empty first cell follows a pipe
@@ -205,7 +207,8 @@ def _bound_comment(rule: Rule, state: StateInline, silent: bool) -> bool:
     """Bound the rule for HTML, which tries many ends of each comment: it ends at the first."""
     if not state.src.startswith("<!--", state.pos):
         return rule(state, silent)
-    start, last = state.pos, state.html_terminator_last("-->")
+    start = state.pos
+    last = state.html_terminator_last("-->")
     end = state.src.find("-->", start + 2) + 3 if last >= start + 2 else 0
     if not start < end <= state.posMax:
         return False
@@ -217,7 +220,8 @@ def _bound_comment(rule: Rule, state: StateInline, silent: bool) -> bool:
 
 def _bound_reference(state: StateBlock, line: int, *rest: Any) -> bool:
     """Bound the rule for link definitions, which joins all lines that may be their titles."""
-    last, state.lineMax = state.lineMax, min(state.lineMax, line + _MAX_TITLE_LINES)
+    last = state.lineMax
+    state.lineMax = min(state.lineMax, line + _MAX_TITLE_LINES)
     try:
         return reference(state, line, *rest)
     finally:
@@ -231,7 +235,8 @@ _BOUNDS = {"footnote_ref": _bound_label, "html_inline": _bound_comment}
 
 def _locate(name: str, rule: Rule, state: StateInline, silent: bool) -> bool:
     """Apply a rule and record the spans of its tokens."""
-    start, count = state.pos, len(state.tokens)
+    start = state.pos
+    count = len(state.tokens)
     is_found = rule(state, silent)
     if not is_found or silent or name == "text":
         return is_found
@@ -267,7 +272,8 @@ class _Mark:
 
 def find_edits(content: str) -> Iterator[Edit]:
     """Yield the edits of a document, in order."""
-    locator, parser = Locator(content), make_parser()
+    locator = Locator(content)
+    parser = make_parser()
     env: dict[str, object] = {}
     read = _CODE.sub(lambda code: re.sub(r"[^\r\n]", "", code[0]), content)
     for pattern, shown in _EXTENSIONS:
@@ -290,7 +296,8 @@ class _Block:
     is_cell: bool
 
     def find_edits(self) -> Iterator[Edit]:
-        text, task = self.text, _TASK.match(self.text)
+        text = self.text
+        task = _TASK.match(self.text)
         place = start = task.end() if task else 0
         pieces: list[InlinePiece] = []
         #: The marks of images with a text, by their indexes in the pieces.
@@ -312,7 +319,8 @@ class _Block:
         special |= {"|"} if self.is_cell else set()
 
         def write(new: Sequence[str], _: str) -> str:
-            own, translated = list(pieces), new[1:] if has_sentence else new
+            own = list(pieces)
+            translated = new[1:] if has_sentence else new
             for (index, mark), label in zip(images.items(), translated, strict=True):
                 own[index] = self._relabel(mark, label, special)
             fragment = new[0] if has_sentence else inline.write_fragment(own)
@@ -341,7 +349,8 @@ class _Block:
         return InlinePiece(before + escaped + after, PieceRole.ALONE)
 
     def _find_marks(self) -> Iterator[_Mark]:
-        opened, last = [0], 0
+        opened = [0]
+        last = 0
         #: The starts of open elements that stay, such as code, by name.
         kept = defaultdict[str, list[int]](list)
         for token in self.children:

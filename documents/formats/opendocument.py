@@ -112,7 +112,8 @@ def _make_format(suffix: str, kind: str) -> Format:
         package.check_type(_MEDIA_TYPE + kind)
         if package.list_values(_MANIFEST, "manifest:encryption-data", ""):
             raise EncryptedDocument
-        vocabularies, headings = {"meta.xml": TITLE}, set[str]()
+        vocabularies = {"meta.xml": TITLE}
+        headings = set[str]()
         if kind == "spreadsheet" and package.has("content.xml"):
             headings = package.list_values("content.xml", *_COLUMN)
         for member in package.infolist():

@@ -370,7 +370,8 @@ class _WordRuns(Runs):
 
 def _is_line(text: Element, style: Style) -> bool:
     """Whether a text consists of underlined spaces, as a line to write on in a form does."""
-    said, properties = text.text or "", style.properties
+    said = text.text or ""
+    properties = style.properties
     is_long = len(said) > _LONGEST_SPACE and said.isspace()
     return is_long and properties is not None and find(properties, "w:u") is not None
 
@@ -484,7 +485,8 @@ def _name_cells(package: Package, types: Mapping[str, str]) -> ElementNames:
     }
 
     def find_slots(wrapper: Element) -> list[Slot]:
-        cell, runs = wrapper[0], _CellRuns()
+        cell = wrapper[0]
+        runs = _CellRuns()
         if name_of(cell) == "x:c":
             # SheetJS writes each text as if it were the result of a formula.
             values = [each for each in cell if name_of(each) in ("x:is", "x:v")]

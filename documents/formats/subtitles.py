@@ -79,7 +79,9 @@ class _Dialect:
                 yield waiting
                 waiting = None
             if is_time:
-                cue, is_inside, waiting = cue + 1, True, None
+                cue += 1
+                is_inside = True
+                waiting = None
             elif not raw:  # YouTube has lines of one space, which do not end a cue
                 is_inside &= not self.is_webvtt or bool(line[0].strip("\r\n"))
             elif is_inside:
@@ -135,7 +137,8 @@ def divide(text: str, lengths: Sequence[int]) -> list[str]:
             lines.append([])
             is_blank = True
         lines[-1].append(word)
-        length, is_blank = length + width, is_blank and word.isspace()
+        length += width
+        is_blank = is_blank and word.isspace()
     lines += [[]] * (len(lengths) - len(lines))
     return ["".join(line).strip() for line in lines]
 

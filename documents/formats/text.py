@@ -47,7 +47,8 @@ def _is_dense(character: str) -> bool:
 
 def _goes_on(line: str, following: str, width: int) -> bool:
     """Whether a line was broken because the next word did not fit."""
-    line, words = line.rstrip(), following.split(maxsplit=1)
+    line = line.rstrip()
+    words = following.split(maxsplit=1)
     return (
         width <= _MOST_WIDTH
         and len(line) >= _LEAST_WIDTH

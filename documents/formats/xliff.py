@@ -78,9 +78,12 @@ class _Reader:
     unit: _Unit | None = None
 
     def find_edits(self) -> Iterator[Edit]:
-        tokens, place, before = scan(self.content, is_xml=True), 0, ""
+        tokens = scan(self.content, is_xml=True)
+        place = 0
+        before = ""
         for token in tokens:
-            start, place = place, place + len(token.raw)
+            start = place
+            place += len(token.raw)
             if token.is_text or not token.name:
                 before = token.raw
                 continue
@@ -139,7 +142,8 @@ class _Reader:
         said = " ".join(p.raw for p in source.pieces if p.role is PieceRole.TEXT)
         if has_letter(said) and not is_prose(said):
             return  # Symfony has keys as sources
-        prefix, end = source.tag.name.removesuffix(_shorten(source.tag)), source.end
+        prefix = source.tag.name.removesuffix(_shorten(source.tag))
+        end = source.end
         made = Token(f"<{prefix}target>", f"{prefix}target")
         target = unit.contents.get("target") or _Content(made, end, end, "", [])
         opening = _EMPTY_END.sub(">", target.tag.raw)
@@ -194,7 +198,8 @@ def _read_content(
     token: Token, start: int, rest: Iterator[Token], before: str
 ) -> _Content:
     """Read the source or target that begins with `token`, after the text `before`."""
-    raw, pieces = [token.raw], list[InlinePiece]()
+    raw = [token.raw]
+    pieces = list[InlinePiece]()
     for inner in () if token.is_empty else rest:
         is_end = inner.name == token.name and not inner.is_start
         piece = InlinePiece(inner.raw) if is_end else _read_piece(inner, rest)
@@ -202,7 +207,8 @@ def _read_content(
         if is_end:
             break
         pieces.append(piece)
-    end, indent = start + sum(map(len, raw)), before if before.isspace() else ""
+    end = start + sum(map(len, raw))
+    indent = before if before.isspace() else ""
     return _Content(token, start, end, "".join(raw[1:-1]), pieces, indent)
 
 

@@ -46,7 +46,8 @@ class Guard(Access):
         """Open the database. Raises StorageError if its URL is wrong."""
         folder = find_folder()
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.before, self._bodies = (self.check,), bodies
+        self.before = (self.check,)
+        self._bodies = bodies
         self.ledger = UsageLedger(folder / "accounts")
         self._registry = Registry(KeyStorage(find_database(settings)), self.ledger)
         self._limiter = Limiter(folder / "limits", settings.limits_url)

@@ -105,7 +105,8 @@ class Limiter:
                 return int(wait_us) / _SECOND_US
         try:
             with self._lock.hold():
-                row, now_us = self._table.find(int(key.id, 16)), time.time_ns() // 1000
+                row = self._table.find(int(key.id, 16))
+                now_us = time.time_ns() // 1000
                 row[0], wait_us = bucket.take(row[0], now_us, tokens)
         except OSError as error:  # also if the lock stays taken
             raise KeysUnavailable(

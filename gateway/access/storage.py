@@ -49,7 +49,8 @@ class KeyStorage(Database):
 
     def revoke(self, wanted: str) -> ApiKey:
         """Revoke the key with this id, else this name. Also raises StorageError without one."""
-        is_id, is_active = KEYS.c.id == wanted, KEYS.c.revoked_at.is_(None)
+        is_id = KEYS.c.id == wanted
+        is_active = KEYS.c.revoked_at.is_(None)
         found = select(KEYS.c.id).where(is_active, is_id | (KEYS.c.name == wanted))
         first = found.order_by(is_id.desc()).limit(1).scalar_subquery()
         change = (
@@ -86,7 +87,8 @@ class KeyStorage(Database):
             total, revoked = connection.execute(
                 select(func.count(), func.count(KEYS.c.revoked_at)).select_from(KEYS)
             ).one()
-            version, keys = (total, revoked), None
+            version = (total, revoked)
+            keys = None
             if version != known:
                 valid = select(KEYS).where(KEYS.c.revoked_at.is_(None))
                 found = map(_read_key, connection.execute(valid))

@@ -73,12 +73,14 @@ class UsageLedger:
     def charge(self, key: ApiKey, characters: int) -> Iterator[None]:
         """Reserve `characters` for a `with` block, and count them if it succeeds. Raises
         KeysUnavailable, and QuotaExceeded if the key has fewer left."""
-        month, row_id = find_month(time.time()), int(key.id, 16)
+        month = find_month(time.time())
+        row_id = int(key.id, 16)
         limit = key.grant.characters_per_month
         try:
             with self._lock.hold():
                 self._settle()
-                account, own = self._turn_to(month, row_id), self._own.find(row_id)
+                account = self._turn_to(month, row_id)
+                own = self._own.find(row_id)
                 used = account[_COUNTED] + account[_RESERVED]
                 used += self._elsewhere.get((key.id, month), 0)
                 if limit is not None and used + characters > limit:
@@ -193,7 +195,8 @@ def _find_month(values: memoryview, month: int) -> memoryview:
 def _read_ledger_id(folder: Path) -> str:
     """Return the ledger's id. A new ledger begins after a boot: the files of the old one may
     lack counts that were not on disk yet, but the database has them."""
-    boot, file = _BOOT_ID.read_text().strip(), folder / "ledger"
+    boot = _BOOT_ID.read_text().strip()
+    file = folder / "ledger"
     known, _, ledger_id = (
         file.read_text().partition(" ") if file.exists() else ("",) * 3
     )

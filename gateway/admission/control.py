@@ -70,7 +70,9 @@ class Admission:
         if they cannot finish before the deadline."""
         if caller.has_gone():
             raise ClientGone
-        dispatcher, cost, rows = self._dispatchers[model], sum(costs), len(costs)
+        dispatcher = self._dispatchers[model]
+        cost = sum(costs)
+        rows = len(costs)
         queue = ClientQueue(caller.address, is_bulk)
         dispatcher.announce(queue, cost, rows, caller)
         return Ticket(self, dispatcher, model, queue, caller, cost, rows)
@@ -149,7 +151,8 @@ class Ticket:
             is_answered = True
             compute_s = answer.pop(_COMPUTE_MS, 0.0) / 1000
             cancellation.loading_s += answer.pop(_LOADING_MS, 0.0) / 1000
-            queue_s, backend_s = began - pending.joined_at, time.monotonic() - began
+            queue_s = began - pending.joined_at
+            backend_s = time.monotonic() - began
             load_s = cancellation.loading_s
             self._caller.timing.note(queue_s, backend_s, compute_s, load_s)
             return answer

@@ -100,7 +100,8 @@ class ModelDispatcher:
         """Raise Overloaded if such rows cannot finish in time. Return whether they are let
         through only to test how fast the model is now."""
         seen, mean_cost = self._look(), self._queue.mean_cost
-        load, left_s = seen.load, caller.deadline - seen.now
+        load = seen.load
+        left_s = caller.deadline - seen.now
         if load.waiting_rows >= self._settings.queue_size:
             late_s = policy.forecast(seen, load.waiting, mean_cost)
             said = f"{load.waiting_rows:.0f} rows are waiting, which is the limit."

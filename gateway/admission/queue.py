@@ -170,7 +170,8 @@ class LoopQueue:
         Raises Overloaded at the start if the caller's time is too short for all texts, and
         later DeadlineExceeded or ClientGone."""
         slices = list(_cut(texts, weigh))
-        left, cost = len(slices), sum(part.cost for part in slices)
+        left = len(slices)
+        cost = sum(part.cost for part in slices)
         client = ClientQueue(caller.address, caller.is_bulk or left > _FEW_SLICES)
         self._check_turns(client, cost, caller)
         self._announced.add(client, cost, left)
@@ -179,7 +180,8 @@ class LoopQueue:
                 self._wait(client, part, caller)
                 yield from part.texts
                 self._announced.remove(client, part.cost, 1)
-                left, cost = left - 1, cost - part.cost
+                left -= 1
+                cost -= part.cost
         finally:
             self._announced.remove(client, cost, left)
 

@@ -89,7 +89,8 @@ class ModelCounters:
 
     def __init__(self, memory: mmap.mmap, place: int) -> None:
         self._memory = memoryview(memory).cast("d")
-        self._place, self._own = place, 1 + place * _WIDTH
+        self._place = place
+        self._own = 1 + place * _WIDTH
         self._write_load(0.0, ModelLoad())
 
     def publish(self, load: ModelLoad) -> None:

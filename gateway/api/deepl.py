@@ -340,7 +340,8 @@ def _describe_body(service: TranslationService) -> BodySchema:
 def _translate(
     request: GatewayRequest, service: TranslationService
 ) -> list[Translation]:
-    limits, fields = service.limits, read_fields(request)
+    limits = service.limits
+    fields = read_fields(request)
     given = parse_fields(TranslateFields, fields, WORDING)
     _refuse_what_is_missing(given.formality, fields)
     texts = WORDING.list_texts("text", given.text, limits.max_texts)

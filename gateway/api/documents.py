@@ -164,7 +164,8 @@ def _make_rest(services: Services) -> Blueprint:
 def _follow(document: DocumentFolder, stream: EventStream) -> DocumentStatus | None:
     """Send each change of a document's status, and return the last status. Return None after a
     time; then clients of event streams reconnect."""
-    give_up_at, told = time.monotonic() + _MOST_FOLLOWED_S, None
+    give_up_at = time.monotonic() + _MOST_FOLLOWED_S
+    told = None
     while time.monotonic() < give_up_at:
         status = _describe_status(document, read_state(document))
         if status["status"] in ("done", "failed"):

@@ -244,7 +244,8 @@ def _make_files(services: Services) -> tuple[Blueprint, Blueprint]:
             documents.delete(document)
             raise
         where = f"{request.scheme}://{request.host.lower()}/download_file/"
-        order, name = document.order, name_result(document).replace("-", "_")
+        order = document.order
+        name = name_result(document).replace("-", "_")
         path = f"{order.owner}-{order.id}-{order.password}-{name}"
         return {"translatedFileUrl": where + quote(path, safe=_UNQUOTED)}
 

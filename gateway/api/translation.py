@@ -189,7 +189,8 @@ def _make_identification(services: Services) -> Blueprint:
     def identify(request: GatewayRequest) -> Identified:
         fields = read_json(request)
         given, languages = parse_identification(fields, limits)
-        texts, call = list_texts(given), request.open_call()
+        texts = list_texts(given)
+        call = request.open_call()
         ranked: list[list[Candidate]] = [
             [
                 {"language": guess.language, "confidence": guess.confidence}

@@ -87,7 +87,8 @@ class EmbeddedBackend(Backend):
             self._gauges[name].labels(model).inc(counts[name])
 
     def _ask_model(self, model: str, row: RowRequest, deadline: float) -> Result:
-        sent_at, served = time.monotonic(), self._served[model]
+        sent_at = time.monotonic()
+        served = self._served[model]
         limit_s = max(0.0, deadline - sent_at)
         future = served.batcher.submit(
             base.Row(row.body, row.parameters, deadline, sent_at, trace=row.trace)

@@ -307,10 +307,12 @@ class RayBackend:
                 except (ConnectError, NotServed) as error:
                     fault = error
                 except ReadTimeout as error:  # much time is gone: try once more
-                    fault, left = error, min(left - 1, 1)
+                    fault = error
+                    left = min(left - 1, 1)
                     addresses.append(address)
                 except (ConnectionClosed, ReplicaFailed) as error:
-                    fault, left = error, left - 1
+                    fault = error
+                    left -= 1
                     addresses.append(address)
                     _pause(left, deadline)
         raise _give_up(model, row, fault)
@@ -417,7 +419,8 @@ def _find_none(model: str) -> NotReady:
 def _find_state(addresses: Sequence[Address], model: Model) -> ModelState:
     """Return the state of the first ready replica, or else why the last one asked is not ready.
     The first addresses are asked; if there are few, several times."""
-    reason, last_at = "", time.monotonic() + _LOOKS_S - _LOOK_S
+    reason = ""
+    last_at = time.monotonic() + _LOOKS_S - _LOOK_S
     for address in islice(cycle(addresses), _MOST_LOOKS):
         found = _ask_state(address, model)
         if isinstance(found, ModelState):
@@ -430,7 +433,8 @@ def _find_state(addresses: Sequence[Address], model: Model) -> ModelState:
 
 def _ask_state(address: Address, model: Model) -> ModelState | str:
     """Return the state of a ready replica, or the reason there is none."""
-    path, until = prediction_path(model.name), time.monotonic() + _LOOK_S
+    path = prediction_path(model.name)
+    until = time.monotonic() + _LOOK_S
     try:
         reply = address.call("GET", path, {}, until=until)
     except ReadTimeout:  # it has no replica to pass this to

@@ -173,7 +173,8 @@ class CachedRows:
         Raises ClientGone, DeadlineExceeded, and the errors of `predict`."""
         if not self._cache.is_on:
             return predict()
-        name, flights = (*self._flight, row), self._cache.flights
+        name = (*self._flight, row)
+        flights = self._cache.flights
         while flight := flights.get(name):
             if answer := self._join(flight, row):
                 return answer

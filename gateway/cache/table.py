@@ -92,7 +92,8 @@ class CacheTable:
     def put(self, key: CacheKey, value: bytes) -> None:
         """Store a value, unless it is too large."""
         if len(value) <= _MOST_BYTES:
-            start, sealed = key.place % self._buckets * _BUCKET, key.seal(value)
+            start = key.place % self._buckets * _BUCKET
+            sealed = key.seal(value)
             is_small = len(sealed) < (_NEW[1] - _NEW[0]) // 2
             self._append(start, _NEW if is_small else _KEPT, key.tag, sealed)
 
@@ -100,7 +101,8 @@ class CacheTable:
         self, start: int, ring: tuple[int, int], tag: bytes, sealed: bytes
     ) -> None:
         entry = tag + len(sealed).to_bytes(_LENGTH, "big") + sealed
-        at, size = _read_next(self._memory[start : start + 4], ring), len(entry)
+        at = _read_next(self._memory[start : start + 4], ring)
+        size = len(entry)
         if at + size > ring[1]:
             at = ring[0]
         self._memory[start + at : start + at + size] = entry

@@ -181,15 +181,18 @@ def read(upload: GlossaryUpload) -> Answer:
 
 def _find_fault(schema: type[BaseModel], error: ValidationError) -> GlossaryFault:
     """Return the first fault, with a field such as `dictionaries[0].entries`."""
-    first, prefix = error.errors(include_url=False)[0], ""
-    where, kind = first["loc"], "missing" if first["type"] == "missing" else "wrong"
+    first = error.errors(include_url=False)[0]
+    prefix = ""
+    where = first["loc"]
+    kind = "missing" if first["type"] == "missing" else "wrong"
     if first["type"] == "value_error":  # from `_check_name` or `_has_one`
         return GlossaryFault(kind, "name", str(first["ctx"]["error"]))
     if where[0] == "dictionaries":
         if len(where) < len(("dictionaries", 0, "entries")):
             expected = "expected a list of dictionaries"
             return GlossaryFault(kind, "dictionaries", expected)
-        first["loc"], prefix = where[2:], f"dictionaries[{where[1]}]."
+        first["loc"] = where[2:]
+        prefix = f"dictionaries[{where[1]}]."
         schema = DictionaryFields
     ((field, fault),) = list_faults([first], schema).items()
     return GlossaryFault(kind, f"{prefix}{field}", fault)

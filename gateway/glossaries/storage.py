@@ -189,7 +189,8 @@ def _check_room(
     connection: Connection, glossary_id: str, size: int, limits: Settings
 ) -> None:
     """Raise BodyTooLarge or DiskFull if entries of this size exceed a limit."""
-    known, is_this = GLOSSARIES.c, GLOSSARIES.c.id == glossary_id
+    known = GLOSSARIES.c
+    is_this = GLOSSARIES.c.id == glossary_id
     owner = select(known.owner).where(is_this).scalar_subquery()
     total = func.sum(func.length(DICTIONARIES.c.entries))
     counted = is_this, known.owner == owner, true()
@@ -252,7 +253,8 @@ def _merge(
     merged: dict[tuple[str, str], DictionaryDraft] = {}
     for draft in drafts:
         pair = draft.source, draft.target
-        old, known = glossary.find(*pair), merged.get(pair)
+        old = glossary.find(*pair)
+        known = merged.get(pair)
         entries = known.entries if known else b""
         if old and not known:
             # Entries that were just replaced are missing; then the merged ones are not used.

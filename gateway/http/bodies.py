@@ -65,7 +65,8 @@ class Incoming:
         """Yield the whole body in pieces. Before each read, call `expect` with the most bytes
         that will have arrived after it, at most twice those so far. Raises the errors of
         `read_chunk`, and ClientGone if the body ends early."""
-        found, silence = 0, Silence(grace_s)
+        found = 0
+        silence = Silence(grace_s)
         client = self.client if isinstance(self.client, Connection) else None
         while self.length is None or found < self.length:
             size = min(READ_BYTES, max(_FIRST_BYTES, found))
@@ -105,7 +106,8 @@ class Bodies:
         largest = max(settings.max_body_bytes, settings.most_glossary_body_bytes)
         size = max(settings.upload_buffer_bytes, largest)
         #: The bytes that are free for bodies, and those that clients without keys leave free.
-        self._free, self._kept = size, size // 2
+        self._free = size
+        self._kept = size // 2
         self._most_bytes = {
             "fields": settings.max_body_bytes,
             "glossary": settings.most_glossary_body_bytes,
@@ -142,7 +144,8 @@ class Bodies:
         self, request: GatewayRequest, length: str, most_bytes: int, kept: int
     ) -> bytes:
         environ = request.environ
-        given, encoding = environ["wsgi.input"], environ.get("HTTP_CONTENT_ENCODING")
+        given = environ["wsgi.input"]
+        encoding = environ.get("HTTP_CONTENT_ENCODING")
         if isinstance(given, WholeBody) and not encoding:
             (body,) = limit([given.getvalue()], most_bytes)
             self._hold(request, len(body), kept=kept)
@@ -216,8 +219,10 @@ def limit(
 
 def _unpack(packed: deque[bytes], hold: Callable[[int], None]) -> Iterator[bytes]:
     """Unpack a body in small pieces, and drop the packed ones. An empty body stays empty."""
-    unpacker, is_empty = zlib.decompressobj(_GZIP_WINDOW), not packed
-    left, found = sum(map(len, packed)), 0
+    unpacker = zlib.decompressobj(_GZIP_WINDOW)
+    is_empty = not packed
+    left = sum(map(len, packed))
+    found = 0
     try:
         while packed:
             rest, size = packed.popleft(), 0
@@ -225,7 +230,8 @@ def _unpack(packed: deque[bytes], hold: Callable[[int], None]) -> Iterator[bytes
             while rest or size == _UNPACKED_BYTES:
                 hold(left + len(rest) + found + _UNPACKED_BYTES)
                 piece = unpacker.decompress(rest, _UNPACKED_BYTES)
-                rest, size = unpacker.unconsumed_tail, len(piece)
+                rest = unpacker.unconsumed_tail
+                size = len(piece)
                 found += size
                 yield piece
                 let_others_run()

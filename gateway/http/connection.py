@@ -91,7 +91,8 @@ class Connection(socket.socket):  # type: ignore[misc]
     def recv(self, size: int, flags: int = 0) -> bytes:
         """Receive like a socket's `recv`. Raises TooSlow."""
         if self._first:
-            data, self._first = self._first[:size], self._first[size:]
+            data = self._first[:size]
+            self._first = self._first[size:]
             return data
         size = min(size, self._most_bytes)
         if self._silence is None:

@@ -71,12 +71,14 @@ class EventStream:
 
     def _run(self, work: Callable[[EventStream], Any]) -> None:
         try:
-            name, content = _DONE, work(self)
+            content = work(self)
+            name = _DONE
         except Problem as problem:
             name, content = _ERROR, problem
         except Exception as error:
             log.error("a streamed request failed: %s", describe(error))
-            name, content = _ERROR, InternalError("The request failed.")
+            name = _ERROR
+            content = InternalError("The request failed.")
         self._events.put(StreamEvent(name, lambda: content))
 
     def _write_all(self) -> Iterator[bytes]:

@@ -54,7 +54,8 @@ def read_message(data: bytes) -> Message | None:
     environ: dict[str, str] = {}
     for line in head[2].decode("latin-1").split("\r\n")[:-1]:
         name, _, value = line.partition(":")
-        key, value = _name_variable(name), value.strip(" \t")
+        key = _name_variable(name)
+        value = value.strip(" \t")
         is_usual = key == "HTTP_CONNECTION" and value.lower() == "keep-alive"
         if key in environ or (key in _OTHER and not is_usual):
             return None

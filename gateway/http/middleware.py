@@ -138,7 +138,8 @@ class Origins:
 
     def before(self, request: GatewayRequest) -> Response | None:
         """Also answer preflight requests; browsers do not send one before every request."""
-        path, origin = request.path, request.environ.get("HTTP_ORIGIN")
+        path = request.path
+        origin = request.environ.get("HTTP_ORIGIN")
         if origin and not self._is_key_required and _is_kept(path):
             self._refuse_stranger(request, origin)
         # Only pages send OPTIONS to our own routes.

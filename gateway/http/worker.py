@@ -156,7 +156,8 @@ class ProblemWorker(GeventWorker):  # type: ignore[misc]
             if data.endswith(b"\r\n\r\n") and is_head(data):
                 with Timeout(_BODY_S, False):
                     data += sock.recv(_READ_BYTES)
-            message, answer = read_message(data), None
+            message = read_message(data)
+            answer = None
             connection = "keep-alive" if self.alive else "close"
             if message and shedder.is_likely:
                 answer = shedder.answer(message)
@@ -183,7 +184,8 @@ class ProblemWorker(GeventWorker):  # type: ignore[misc]
 
         environ = self._environ | message.environ
         environ["PATH_INFO"] = environ["RAW_URI"] = message.path
-        environ["REMOTE_ADDR"], environ["REMOTE_PORT"] = addr[0], str(addr[1])
+        environ["REMOTE_ADDR"] = addr[0]
+        environ["REMOTE_PORT"] = str(addr[1])
         environ["wsgi.input"] = WholeBody(message.body)
         environ["gunicorn.socket"] = sock
         content = self.wsgi(environ, start)

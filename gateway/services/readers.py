@@ -105,7 +105,8 @@ class Readers:
     def _take_place(self, size: int, call: Call) -> Iterator[None]:
         if len(self._waiting) >= _MOST_WAITING:
             raise Overloaded("Too many long texts are waiting to be read.")
-        turn, rank = Event(), time.monotonic() + size / _CHARACTERS_PER_S
+        turn = Event()
+        rank = time.monotonic() + size / _CHARACTERS_PER_S
         place = (rank, next(self._arrivals), turn)
         heapq.heappush(self._waiting, place)
         self._call_next()

@@ -196,7 +196,8 @@ class _Job:
 
     def run(self) -> list[TranslatedText]:
         """Translate all texts, in parallel."""
-        plan, texts = self._plan, range(len(self._wanted.texts))
+        plan = self._plan
+        texts = range(len(self._wanted.texts))
         plan.read(self.service.readers.read(plan.job, self.call))
         try:
             with self.call.charge(plan.characters), self.tickets:
@@ -332,7 +333,8 @@ class _Job:
                 done += 1
                 tell(index, partial(show, done))
             if done == len(results) or not self._wanted.min_quality:
-                more, told = sentences[told:done], done
+                more = sentences[told:done]
+                told = done
                 self._told += sum(len(each.segment.text) for each in more)
             return result
 
@@ -360,7 +362,8 @@ class _Job:
             composed = composition.compose(sentence, format, self._wanted, answer)
         is_kept = isinstance(composed, Result)
         if segment.placeholders:
-            telemetry, outcome = self.service.telemetry, "kept" if is_kept else "lost"
+            telemetry = self.service.telemetry
+            outcome = "kept" if is_kept else "lost"
             telemetry.count(telemetry.placeholders, outcome)
         if isinstance(composed, Result):
             return composed

@@ -89,7 +89,8 @@ class ImageService:
         the URL's parameters for the handler. Raises the Problem of the first row that has one,
         also of a second image if only one is allowed, and Overloaded at once if not even the
         first row could be answered in time."""
-        task, parameters = request.operation.task, request.operation.query or Schema
+        task = request.operation.task
+        parameters = request.operation.query or Schema
         if request.headers.get("Content-Encoding", "").lower() not in PLAIN_NAMES:
             raise UnsupportedEncoding("Expected images as they are.", "identity")
         if task not in self.catalog.tasks:
@@ -100,7 +101,8 @@ class ImageService:
         most, length = self.settings.max_upload_bytes, request.content_length
         if length is not None and length > most:
             raise BodyTooLarge(f"The body has more than {most} bytes, the most it may.")
-        is_bulk, costs = length is None or length > ROW_BYTES, [_ROW_COST]
+        is_bulk = length is None or length > ROW_BYTES
+        costs = [_ROW_COST]
         ticket = self.admission.admit(model.name, call, costs, is_bulk=is_bulk)
         share = UploadShare(self.buffer, call.deadline)
         with closing(ticket), closing(share):
@@ -266,7 +268,8 @@ class UploadShare:
     def send(self, kept: int) -> int:
         """Mark all reserved bytes except `kept` as a row at the backend. Return their number;
         they stay reserved until `release`."""
-        count, buffer = max(self.held - kept, 0), self.buffer
+        count = max(self.held - kept, 0)
+        buffer = self.buffer
         self.held -= count
         buffer.sent += count
         # Its reserved bytes must not be missing if another row becomes the oldest.
@@ -379,7 +382,8 @@ class _Cutter:
 
     def _cut_array(self, stream: Stream) -> Iterator[Cut]:
         shape = _read_shape(stream)
-        count, frame = (shape[0] if len(shape) == 4 else 1), shape[-3:]
+        count = shape[0] if len(shape) == 4 else 1
+        frame = shape[-3:]
         size = prod(frame)
         # Checked before any frame is read.
         if size > (most := self.limits.max_image_bytes):
