@@ -109,22 +109,22 @@ MAX_FILE_LINES, MAX_FUNCTION_LINES = 600, 60
 LONG = {"ray_backend/bulk/command.py: command"}
 #: The bounds of the whole: growth costs a deletion elsewhere. Lower them when something goes.
 BOUNDS = {
-    "lines of source": 46_500,
-    "lines of tests": 45_000,
-    "modules": 292,
-    "words of documentation": 37_700,
+    "lines of source": 45_760,
+    "lines of tests": 44_970,
+    "modules": 289,
+    "words of documentation": 37_400,
     "settings": 80,
 }
 #: Lines of each folder when the bounds were set, to name those that grew.
 LINES = """
-    benchmarks:5174 catalog:1804 clients:3025 contract:1499 deploy:2670 documents:6453
-    gateway:13674 handlers:3424 models:2270 ray_backend:2431 tests/*.py:3067
-    tests/benchmarks:1561 tests/catalog:1354 tests/chaos:936 tests/clients:2293
-    tests/cluster:507 tests/contract:728 tests/deploy:2518 tests/documents:3700
-    tests/durability:984 tests/e2e:4742 tests/fuzz:338 tests/gateway:11083
-    tests/handlers:3507 tests/models:775 tests/page:1760 tests/ray_backend:2595
-    tests/text:1525 tests/torchserve_backend:755 tests/upgrade:272 text:3468
-    torchserve_backend:601
+    benchmarks:4678 catalog:1773 clients:3027 contract:1509 deploy:2712 documents:6270
+    gateway:13623 handlers:3400 models:2282 ray_backend:2379 tests/*.py:3021
+    tests/benchmarks:1548 tests/catalog:1347 tests/chaos:936 tests/clients:2284
+    tests/cluster:868 tests/contract:721 tests/deploy:2521 tests/documents:3633
+    tests/durability:982 tests/e2e:4674 tests/fuzz:332 tests/gateway:10998
+    tests/handlers:3424 tests/models:775 tests/page:1743 tests/ray_backend:2596
+    tests/text:1536 tests/torchserve_backend:755 tests/upgrade:272 text:3498
+    torchserve_backend:603
 """
 #: Class names that several files use. An API's schemas are named in its own words, and OpenAPI
 #: adds the API's name; a `Translation` is also a class of an engine.
