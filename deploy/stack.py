@@ -47,8 +47,6 @@ _DATA = (
 #: The names of the certificate and key in nginx/tls.conf.
 _TLS_FILES = ("certificate.pem", "key.pem")
 _MEMORY = Path("/dev/shm")
-#: Missing if the kernel has no IPv6.
-_IPV6 = Path("/proc/net/if_inet6")
 #: The longest name of a socket, a worker's or one that supervisord renames, and the most bytes
 #: of its path (unix(7)). A worker whose path is longer fails and restarts forever.
 _SOCKETS = {
@@ -256,7 +254,7 @@ class Stack:
         main = folder / "nginx.conf"
         text = (ROOT / "nginx/nginx.conf").read_text("utf-8")
         # Lines keep their numbers, which nginx's messages name.
-        if not _IPV6.exists():
+        if not has_ipv6():
             text = re.sub(r"listen \[::\].*;", "", text)
         if self.tls:
             text = re.sub(r"^.*# without TLS$", "", text, flags=re.MULTILINE)
@@ -336,7 +334,7 @@ class Stack:
         those `owned` by the running stack."""
         places = {LOOPBACK, self.node.address}
         asked = [(port, place) for port in self.ports for place in places]
-        if self.is_door and _IPV6.exists():
+        if self.is_door and has_ipv6():
             asked.append((DOOR + self.port_offset, "::1"))  # only nginx listens on IPv6
         for port, place in asked:
             if port not in owned and is_taken(port, place):
@@ -361,6 +359,16 @@ def find_version() -> str:
 def move_ports(text: str, offset: int) -> str:
     """Return a configuration with the offset added to all of a stack's ports."""
     return _PORT.sub(lambda match: str(int(match[1]) + offset), text)
+
+
+def has_ipv6() -> bool:
+    """Whether a program can listen on IPv6. If not, nginx would refuse to start."""
+    try:
+        with socket.socket(socket.AF_INET6) as probe:
+            probe.bind(("::", 0))
+    except OSError:
+        return False
+    return True
 
 
 def is_taken(port: int, address: str = LOOPBACK) -> bool:

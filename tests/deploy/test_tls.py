@@ -42,10 +42,10 @@ def test_what_nginx_could_not_use_is_refused(pair, tmp_path):
 
 def test_lines_of_nginxs_file_keep_their_numbers(pair, tmp_path, monkeypatch):
     places = set()
-    for name, given in [("", None), ("", pair), ("none", None), ("none", pair)]:
-        monkeypatch.setattr(stack, "_IPV6", tmp_path / name)
+    for is_there, given in [(True, None), (True, pair), (False, None), (False, pair)]:
+        monkeypatch.setattr(stack, "has_ipv6", lambda found=is_there: found)
         text = Stack(tmp_path, tmp_path, tls=given).write_nginx(tmp_path).read_text()
-        assert ("listen [::]:7777" in text) == (not name)
+        assert ("listen [::]:7777" in text) == is_there
         places.add((text.count("\n"), text.splitlines().index("    server {")))
     assert len(places) == 1
 
