@@ -25,12 +25,14 @@ export function begin() {
 }
 
 async function watch(signal) {
+  let refused; // a key: to ask with it again would open its dialog again
   while (!signal.aborted) {
-    if (!settings.keys || readKey()) await look(signal);
+    if (!settings.keys || (readKey() && readKey() !== refused)) refused = await look(signal);
     await rest(LOOK_MS, signal).catch(() => {});
   }
 }
 
+/** Show the stack once, and return the key if it is refused. */
 async function look(signal) {
   try {
     const found = await askJson("status", { signal });
@@ -44,7 +46,9 @@ async function look(signal) {
     if (signal.aborted) return;
     tell(explain(error));
     if (error instanceof Unreachable) looks = [];
-    else if (error.status === 401) document.dispatchEvent(new Event("needs-key"));
+    if (error.status !== 401) return;
+    document.dispatchEvent(new Event("needs-key"));
+    return readKey();
   }
 }
 

@@ -50,6 +50,23 @@ def test_a_key_is_asked_for_until_it_is_right_and_kept(make_tab, guarded):
     expect(tab.find("figures").locator("tr")).to_have_count(len(LANGUAGES + TASKS))
 
 
+def test_a_refused_key_is_asked_for_once_in_the_view_of_the_status(make_tab, guarded):
+    tab = make_tab(guarded[0])
+    tab.page.clock.install()
+    tab.find("key-field").fill("bg_wrong")
+    tab.page.get_by_role("button", name="Save").click()
+    tab.page.locator("nav").get_by_role("link", name="Status").click()
+    expect(tab.find("key-dialog")).to_be_visible()
+    asked: list[str] = []
+    tab.page.on("request", lambda request: asked.append(request.url))
+    tab.page.get_by_role("button", name="Cancel").click()
+    tab.page.clock.run_for(10_000)
+    expect(tab.find("key-dialog")).to_be_hidden()
+    assert asked == []
+    tab.faults.clear()  # the browser logs the status
+    tab.page.context.close()  # with its clock
+
+
 def test_without_scripts_a_link_asks_for_the_form_with_a_key(make_tab, guarded):
     url, key = guarded
     link = f"{url}/?source=en&target=de&q=Hello"
