@@ -27,11 +27,22 @@ def _find_pool(hub: Any, use: str) -> ThreadPool:
 def call_in_thread(
     use: str, function: Callable[Given, Out], *args: Given.args, **kwargs: Given.kwargs
 ) -> Out:
-    """Call `function` in a thread for this `use`, of the loop itself if it is empty; return its
-    result or raise its error. gevent would also log an error that leaves a thread, and most are
-    only a client's mistake."""
-    hub = get_hub()
-    pool = _find_pool(hub, use) if use else hub.threadpool
+    """Call `function` in a thread for this `use`; return its result or raise its error."""
+    return _call(_find_pool(get_hub(), use), function, args, kwargs)
+
+
+def run_beside(
+    function: Callable[Given, Out], *args: Given.args, **kwargs: Given.kwargs
+) -> Out:
+    """Call `function` in a thread of the loop itself, like `call_in_thread`."""
+    return _call(get_hub().threadpool, function, args, kwargs)
+
+
+def _call(
+    pool: ThreadPool, function: Callable[..., Out], args: Any, kwargs: Any
+) -> Out:
+    """Let the thread return an error: gevent would log one that leaves it, and most are only a
+    client's mistake."""
     result, error = pool.apply(_settle, (function, args, kwargs))
     try:
         if error is not None:
@@ -39,13 +50,6 @@ def call_in_thread(
     finally:
         del error  # its traceback refers to this frame
     return result  # type: ignore[no-any-return]
-
-
-def run_beside(
-    function: Callable[Given, Out], *args: Given.args, **kwargs: Given.kwargs
-) -> Out:
-    """Call `function` in a thread of the loop itself, like `call_in_thread`."""
-    return call_in_thread("", function, *args, **kwargs)
 
 
 def _settle(
