@@ -172,8 +172,8 @@ def _add_version_3(blueprint: Blueprint, service: TranslationService) -> None:
     @describe("A dictionary's entries", bodies=(BodySchema(PairFields),))
     def entries_3(request: GatewayRequest, glossary_id: str) -> EntriesList:
         pair = _read_pair(request)
-        found = ask(lambda storage: storage.find(request.owner, glossary_id))
-        entries = ask(lambda storage: storage.read_pair(found, pair))
+        owner = request.owner
+        entries = ask(lambda s: s.read_pair(s.find(owner, glossary_id), pair))
         return {"dictionaries": [_show_entries(pair, entries)]}
 
     @blueprint.delete("/v3/glossaries/<glossary_id>/dictionaries")
