@@ -48,7 +48,7 @@ _DATA = (
 _TLS_FILES = ("certificate.pem", "key.pem")
 _MEMORY = Path("/dev/shm")
 #: The longest name of a socket, a worker's or one that supervisord renames, and the most bytes
-#: of its path (unix(7)). A worker whose path is longer fails and restarts forever.
+#: of its path (unix(7)). A longer path makes a worker fail and restart forever.
 _SOCKETS = {
     "torchserve": "torchserve/tmp/.ts.sock.9100",
     "ray": "supervisor.sock.4194304",
